@@ -1,0 +1,279 @@
+//! What goes into the engine and what comes out: the types that also cross the worker's socket.
+//!
+//! They are plain data (serde), know nothing of any HTTP dialect, and carry no behaviour besides small constructors. A dialect fills
+//! [`GenerateRequest`]; the engine answers with [`Event`]s, of which exactly one is last ([`Event::Finished`] or [`Event::Failed`]).
+
+use serde::{Deserialize, Serialize};
+
+/// Index into a model's vocabulary.
+pub type TokenId = u32;
+
+/// What to continue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Prompt {
+    /// Text in parts, so that what a user typed can never become a control token.
+    Parts(Vec<PromptPart>),
+    /// Token ids, as given.
+    Tokens(Vec<TokenId>),
+}
+
+/// A piece of prompt text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptPart {
+    /// UTF-8.
+    pub text: String,
+    /// Texts of control tokens in here become those tokens (template text: yes; a user's text: no).
+    pub control: bool,
+}
+
+/// One generation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GenerateRequest {
+    /// What to continue.
+    pub prompt: Prompt,
+    /// Adds the model's own start token to a [`Prompt::Parts`] if its vocabulary asks for one and the text does not begin with it.
+    pub add_special: bool,
+    /// Tokens to make at most; `None` = until the context is full; `Some(0)` = only compute the prompt.
+    pub max_tokens: Option<u32>,
+    /// How to choose tokens.
+    pub sampling: Sampling,
+    /// The answer ends before the first of these. Empty strings are not allowed.
+    pub stop: Vec<String>,
+    /// `Some(k)`: log-probability of each token and of the `k` best alternatives (of the distribution before sampling filters).
+    pub logprobs: Option<u32>,
+    /// Go on after an end-of-generation token.
+    pub ignore_eos: bool,
+}
+
+/// How to choose the next token. `Default` is greedy without penalties.
+///
+/// Order: logit bias → penalties → (log-probabilities are taken here) → temperature 0 ⇒ argmax, else top-k → typical → top-p → min-p →
+/// temperature → draw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// 0 = greedy.
+    pub temperature: f32,
+    /// Keep the k most likely; 0 = all.
+    pub top_k: u32,
+    /// Keep the smallest set with at least this probability; 1 = all.
+    pub top_p: f32,
+    /// Drop what is less likely than this times the most likely; 0 = off.
+    pub min_p: f32,
+    /// Locally typical sampling; 1 = off.
+    pub typical_p: f32,
+    /// Divides (positive) or multiplies (negative) logits of seen tokens; 1 = off.
+    pub repetition_penalty: f32,
+    /// Tokens back that the penalties look at; 0 = the whole sequence.
+    pub penalty_window: u32,
+    /// Subtracted once from tokens seen in the answer; 0 = off.
+    pub presence_penalty: f32,
+    /// Subtracted per occurrence in the answer; 0 = off.
+    pub frequency_penalty: f32,
+    /// Same seed, same request, same device: same answer. `None` = fresh.
+    pub seed: Option<u64>,
+    /// Added to logits; values in −100 ..= 100.
+    pub logit_bias: Vec<(TokenId, f32)>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            typical_p: 1.0,
+            repetition_penalty: 1.0,
+            penalty_window: 64,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            seed: None,
+            logit_bias: Vec::new(),
+        }
+    }
+}
+
+/// What a generation says while it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// It has a sequence; the prompt is tokens now.
+    Started {
+        /// Tokens of the prompt.
+        prompt_tokens: u32,
+    },
+    /// The prompt is being computed (sent between chunks, not for short prompts).
+    Prefill {
+        /// Tokens computed so far.
+        done: u32,
+    },
+    /// More of the answer. `text` is whole characters; it may be empty while a stop string or a character is still open.
+    Delta {
+        /// What may be shown now.
+        text: String,
+        /// The tokens chosen since the last delta.
+        tokens: Vec<TokenOut>,
+    },
+    /// The end, good.
+    Finished(Finished),
+    /// The end, bad.
+    Failed(EngineError),
+}
+
+/// A token that was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TokenOut {
+    /// Which.
+    pub id: TokenId,
+    /// Only with `logprobs`.
+    pub logprob: Option<TokenLogprob>,
+}
+
+/// Log-probabilities at one position, natural logarithm, finite (−9999 for "never").
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TokenLogprob {
+    /// Bytes of the chosen token.
+    pub bytes: Vec<u8>,
+    /// Of the chosen token.
+    pub logprob: f32,
+    /// The best alternatives, best first: id, bytes, log-probability.
+    pub top: Vec<(TokenId, Vec<u8>, f32)>,
+}
+
+/// How a good end came.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Why it ended.
+    pub reason: FinishReason,
+    /// What it cost.
+    pub usage: Usage,
+    /// How long it took.
+    pub timings: Timings,
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FinishReason {
+    /// The model ended it.
+    EndOfGeneration,
+    /// A stop string; which one.
+    StopString(String),
+    /// `max_tokens`, or the context is full.
+    Length,
+}
+
+/// Tokens, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Of the prompt.
+    pub prompt_tokens: u32,
+    /// Of the answer, the end token included if the model chose one.
+    pub completion_tokens: u32,
+}
+
+/// Microseconds, by the worker's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Timings {
+    /// From arrival in the worker to the first batch.
+    pub queue_us: u64,
+    /// From there to the first token.
+    pub prefill_us: u64,
+    /// From the first token to the last.
+    pub decode_us: u64,
+}
+
+/// Texts or tokens to embed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbedRequest {
+    /// One vector per entry.
+    pub inputs: Vec<Prompt>,
+}
+
+/// Vectors of length 1, in the order asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Embeddings {
+    /// One per input.
+    pub vectors: Vec<Vec<f32>>,
+    /// Of all inputs.
+    pub prompt_tokens: u32,
+}
+
+/// What the front must know of a loaded model. Comes from the worker, so it is true.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelFacts {
+    /// Id of the plugin that computes.
+    pub plugin: String,
+    /// Its version.
+    pub plugin_version: String,
+    /// Device id: `cpu`, `vulkan:…`.
+    pub device: String,
+    /// What it really computes on, for people.
+    pub computes_on: String,
+    /// `llama`, `mamba`, …
+    pub architecture: String,
+    /// `Q4_1`, …
+    pub quantisation: String,
+    /// Positions one request may use.
+    pub context: u32,
+    /// Positions the model was trained for.
+    pub context_trained: u32,
+    /// Requests computed side by side.
+    pub slots: u32,
+    /// Tokens there are.
+    pub vocabulary: u32,
+    /// The chat template of the model file.
+    pub chat_template: Option<String>,
+    /// Text of the start token, for templates.
+    pub bos: Option<String>,
+    /// Text of the end token, for templates.
+    pub eos: Option<String>,
+    /// Texts of all control tokens, so that the front can keep users from writing them.
+    pub control_tokens: Vec<String>,
+    /// Values per embedding; `None` = does not embed.
+    pub embedding_dimension: Option<u32>,
+    /// Bytes of state and scratch the plugin allocated.
+    pub state_bytes: u64,
+}
+
+/// Why the engine refused or gave up. One row each in `http::errors`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The prompt does not fit. Never cut silently.
+    #[error("the prompt has {need} tokens, the context of this model holds {have}; shorten the prompt or serve the model with a larger context")]
+    ContextOverflow {
+        /// Positions one request may use.
+        have: u32,
+        /// Positions the prompt needs.
+        need: u32,
+    },
+    /// The request cannot be carried out as it stands.
+    #[error("{message}")]
+    InvalidRequest {
+        /// What is wrong and what is allowed.
+        message: String,
+        /// Name of the setting, as in [`GenerateRequest`].
+        param: Option<String>,
+    },
+    /// The model has no such job (embeddings, …).
+    #[error("{0}")]
+    Unsupported(String),
+    /// The client or the host asked for the end.
+    #[error("the request was cancelled")]
+    Cancelled,
+    /// No memory for this request; the others go on.
+    #[error("out of memory: {want} bytes wanted, {free} free")]
+    OutOfMemory {
+        /// Bytes wanted.
+        want: u64,
+        /// Bytes free.
+        free: u64,
+    },
+    /// The plugin failed; its status and words.
+    #[error("the plugin failed ({status}): {message}")]
+    Plugin {
+        /// Name of the status, as in the ABI.
+        status: String,
+        /// The plugin's sentence.
+        message: String,
+    },
+}
