@@ -1,0 +1,61 @@
+//! The devices of this machine: the processor, Vulkan devices, accel nodes.
+//!
+//! What is absent is a note for a person, not an error: a machine without libvulkan has a processor. The list is made once and given to
+//! every plugin, so that all of them speak of the same things by the same names.
+
+use serde::{Deserialize, Serialize};
+
+/// What a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceKind {
+    /// The processor.
+    Cpu,
+    /// A Vulkan physical device.
+    Vulkan,
+    /// A node of the kernel's accel subsystem.
+    Accel,
+}
+
+/// One device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Stable name: `cpu`, `vulkan:<32 hex digits>`, `accel:<PCI address>`.
+    pub id: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// For people.
+    pub name: String,
+    /// Driver and its version.
+    pub driver: String,
+    /// Firmware version, or empty.
+    pub firmware: String,
+    /// `deviceUUID` for Vulkan; zeros otherwise.
+    pub uuid: [u8; 16],
+    /// PCI vendor, or 0.
+    pub vendor_id: u32,
+    /// PCI device, or 0.
+    pub device_id: u32,
+    /// Bytes the device computes from; 0 = unknown.
+    pub memory_total: u64,
+    /// Bytes free of it when the list was made; 0 = unknown.
+    pub memory_free: u64,
+    /// Shares the machine's memory with the CPU.
+    pub integrated: bool,
+    /// Computes on the CPU though it is no CPU device (lavapipe).
+    pub software: bool,
+}
+
+/// All devices, and what kept others from being listed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DeviceList {
+    /// CPU first, then Vulkan, then accel.
+    pub devices: Vec<Device>,
+    /// Sentences for a person: why there is no Vulkan, …
+    pub notes: Vec<String>,
+}
+
+/// Lists the devices. Starts the Vulkan drivers: call it in a process that may die (probe, doctor), never in the front.
+pub fn list() -> DeviceList {
+    todo!()
+}
