@@ -1,2 +1,62 @@
-//! (being written)
-fn main() {}
+//! The only entry for building, trying and testing onebit-host; a person and CI run the same commands.
+//!
+//! Each command is one file. None of them leaves anything outside the clone's `target/`, the per-user cache and the per-user models
+//! folder; what must be installed system-wide is named and asked for in `setup`.
+
+mod cargo;
+mod demo;
+mod http;
+mod model;
+mod package;
+mod packages;
+mod paths;
+mod process;
+mod server;
+mod setup;
+mod stage;
+mod test;
+mod vulkan_sdk;
+
+use clap::{Parser, Subcommand};
+
+/// Build, try, test and measure onebit-host.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say what this machine lacks for a build, and install it through apt.
+    Setup(setup::Args),
+    /// Build the host and its plugins in release mode and lay them out as installed in target/dist.
+    Stage(stage::Args),
+    /// Set up, build, fetch the demo model, start the server and stream one answer.
+    Demo(demo::Args),
+    /// Run every check and every test; what CI runs.
+    Test(test::Args),
+    /// Pack target/dist into a tarball with its sha256.
+    Package(package::Args),
+    /// Fetch the demo model (checked by sha256) into the models folder and print its path.
+    FetchModel(model::Args),
+}
+
+fn main() -> std::process::ExitCode {
+    let result = match Cli::parse().command {
+        Command::Setup(args) => setup::run(&args),
+        Command::Stage(args) => stage::run(&args).map(|_| ()),
+        Command::Demo(args) => demo::run(&args),
+        Command::Test(args) => test::run(&args),
+        Command::Package(args) => package::run(&args),
+        Command::FetchModel(args) => model::run(&args),
+    };
+    match result {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The staged product from outside: real processes, real sockets, the real model.

@@ -1,0 +1,221 @@
+//! `cargo xtask stage`: builds everything in release mode and lays it out in `target/dist` as it is installed.
+//!
+//! Packages, tests and the README all use that tree. It is made beside the old one and swapped in, so that there is never half a tree.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::setup;
+use crate::{cargo, paths, process, vulkan_sdk};
+
+/// Options of `stage`.
+#[derive(clap::Args, Clone, Default)]
+pub struct Args {
+    #[command(flatten)]
+    pub setup: setup::Args,
+}
+
+/// The C++ libraries of this package go into the plugin's folder.
+const GGML_PACKAGE: &str = "llama-cpp-sys-2";
+
+/// Builds, stages, gives back the tree.
+pub fn run(args: &Args) -> Result<PathBuf> {
+    let tools = vulkan_sdk::find(args.setup.portable_shaders)?.context("the Vulkan tool-chain is not complete: run `cargo xtask setup`")?;
+    // Two calls: cargo unites the features of what it builds together, and a changed feature of a build tool compiles all C++ anew.
+    let since = process::begin(&format!("vulkan-ggml plugin (with {})", tools.describe()));
+    let plugin = cargo::build(plugin_build(&tools, &["build", "--release", "-p", "onebit-plugin-vulkan-ggml"])?)?;
+    process::done("built", since);
+    let since = process::begin("host");
+    let host = cargo::build(cargo::command(&["build", "--release", "-p", "onebit-host"])?)?;
+    process::done("built", since);
+
+    let since = process::begin("target/dist");
+    let dist = paths::dist();
+    let new = dist.with_extension("new");
+    let _ = std::fs::remove_dir_all(&new);
+    copy(host.artifact("onebit-host", "")?, &new.join("bin/onebit-host"))?;
+    stage_ggml(&plugin, &new.join("lib/onebit/plugins/vulkan-ggml"))?;
+    stage_shared(&new.join("share/onebit"))?;
+    verify(&new)?;
+    swap(&new, &dist)?;
+    process::done("staged", since);
+    Ok(dist)
+}
+
+/// A cargo call for the plugin whose C++ needs the Vulkan tool-chain. Every call must be alike, or cargo compiles the C++ again.
+pub fn plugin_build(tools: &vulkan_sdk::Tools, words: &[&str]) -> Result<Command> {
+    let mut command = cargo::command(words)?;
+    tools.apply(&mut command);
+    Ok(command)
+}
+
+fn stage_ggml(built: &cargo::Built, folder: &Path) -> Result<()> {
+    let source = paths::root().join("plugins/vulkan-ggml");
+    let library = built.artifact("onebit_plugin_vulkan_ggml", "so")?;
+    copy(&source.join("plugin.toml"), &folder.join("plugin.toml"))?;
+    copy(library, &folder.join("libonebit_plugin_vulkan_ggml.so"))?;
+    let out = built.out_dir(GGML_PACKAGE)?;
+    let libraries = out.join("lib");
+    let modules = out.join("backends");
+
+    // Follow what is needed, so that nothing is shipped which nobody loads; modules are opened by name at run time.
+    let mut todo = needed(library)?;
+    let mut count = 0;
+    for module in list(&modules)? {
+        todo.extend(needed(&module)?);
+        copy(&module, &folder.join(module.file_name().context("a module without a name")?))?;
+        count += 1;
+    }
+    ensure!(
+        count > 1,
+        "{} holds {count} compute modules; expected one for each CPU level and one for Vulkan",
+        modules.display()
+    );
+    while let Some(name) = todo.pop() {
+        let from = libraries.join(&name);
+        let to = folder.join(&name);
+        if from.exists() && !to.exists() {
+            // Under the SONAME, and as a file: a link to `libllama.so.0.0.1` has no place in a plugin folder.
+            copy(&from, &to)?;
+            todo.extend(needed(&from)?);
+        }
+    }
+    copy(&licence_of_llama_cpp()?, &folder.join("LICENSE.llama.cpp"))
+}
+
+fn stage_shared(folder: &Path) -> Result<()> {
+    let root = paths::root();
+    for manifest in list(&root.join("manifests"))? {
+        if manifest.extension().is_some_and(|extension| extension == "toml") {
+            copy(&manifest, &folder.join("manifests").join(manifest.file_name().unwrap_or_default()))?;
+        }
+    }
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+    ] {
+        copy(&root.join(name), &folder.join("doc").join(name))?;
+    }
+    copy_tree(&root.join("docs"), &folder.join("doc/docs"))
+}
+
+/// What a user would meet at the first start is met here: a library that is taken from elsewhere or not found.
+fn verify(dist: &Path) -> Result<()> {
+    let plugins = dist.join("lib/onebit/plugins");
+    for plugin in list(&plugins)? {
+        for file in list(&plugin)?.iter().filter(|file| file.to_string_lossy().contains(".so")) {
+            check_library(file, &plugin)?;
+        }
+    }
+    let version = process::output(process::as_a_user(Command::new(dist.join("bin/onebit-host")).arg("--version")))?;
+    ensure!(
+        version.contains(env!("CARGO_PKG_VERSION")),
+        "the staged host says {version:?}, expected version {}",
+        env!("CARGO_PKG_VERSION")
+    );
+    Ok(())
+}
+
+/// Everything that lies beside it must be found beside it (RUNPATH `$ORIGIN`), and everything else must be found at all.
+fn check_library(file: &Path, folder: &Path) -> Result<()> {
+    let resolved = process::output(process::as_a_user(Command::new("ldd").arg(file)))?;
+    for line in resolved.lines().filter_map(|line| line.split_once("=>")) {
+        let (name, path) = (line.0.trim(), line.1.trim());
+        if folder.join(name).exists() {
+            ensure!(
+                path.starts_with(&*folder.to_string_lossy()),
+                "{} finds {name} at {path:?} and not beside itself; it was linked without RUNPATH $ORIGIN",
+                file.display()
+            );
+        } else if path.starts_with("not found") {
+            // Only the Vulkan module may lack its loader: it is opened if it can be, and the CPU works without.
+            ensure!(
+                name.starts_with("libvulkan."),
+                "{} needs {name}, which is neither staged nor installed",
+                file.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// `DT_NEEDED`, as names.
+fn needed(file: &Path) -> Result<Vec<String>> {
+    let text = process::output(Command::new("readelf").arg("-d").arg(file))?;
+    Ok(parse_needed(&text))
+}
+
+fn parse_needed(text: &str) -> Vec<String> {
+    text.lines()
+        .filter(|line| line.contains("(NEEDED)"))
+        .filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned()))
+        .collect()
+}
+
+/// The C++ sources come inside the crate; so does their licence.
+fn licence_of_llama_cpp() -> Result<PathBuf> {
+    let mut command = cargo::command(&["metadata", "--format-version", "1", "--locked"])?;
+    let metadata: serde_json::Value = serde_json::from_str(&process::output(&mut command)?)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
+    let package = packages
+        .iter()
+        .find(|package| package["name"] == GGML_PACKAGE)
+        .context("llama-cpp-sys-2 is not in the lock file")?;
+    let manifest = package["manifest_path"].as_str().context("a package without a path")?;
+    Ok(Path::new(manifest).with_file_name("llama.cpp").join("LICENSE"))
+}
+
+fn list(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = folder.read_dir().with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    for entry in list(from)? {
+        let target = to.join(entry.file_name().unwrap_or_default());
+        if entry.is_dir() {
+            copy_tree(&entry, &target)?
+        } else {
+            copy(&entry, &target)?
+        }
+    }
+    Ok(())
+}
+
+fn swap(new: &Path, dist: &Path) -> Result<()> {
+    if !dist.exists() {
+        return std::fs::rename(new, dist).context("cannot move the staged tree into place");
+    }
+    // One system call exchanges the two, so whoever looks sees the old tree or the new one.
+    match rustix::fs::renameat_with(rustix::fs::CWD, new, rustix::fs::CWD, dist, rustix::fs::RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(std::fs::remove_dir_all(new)?),
+        Err(error) => bail!("cannot exchange {} and {}: {error}", new.display(), dist.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needed_libraries_are_read_from_readelf() {
+        let text = " 0x0000000000000001 (NEEDED)             Shared library: [libggml.so.0]\n 0x000000000000001d (RUNPATH)            Library runpath: [$ORIGIN]\n";
+        assert_eq!(parse_needed(text), ["libggml.so.0"]);
+    }
+}
