@@ -1,1 +1,39 @@
-//! (being written)
+//! Which models there are, and which plugin on which device serves each, and why.
+//!
+//! ```text
+//! folders of manifests ─ stack ─ document (tree with origins) ─ keys (checked) ─ manifest ┐
+//! folders of model files ─ folder (bounded headers) ──────────────────────────────────────┼─ catalog ─ choose ─ explanation
+//! folders of plugins ─ plugins (nothing runs) ────────────────────────────────────────────┘        ↑ answers of the plugins
+//! ```
+//!
+//! The crate starts no process and speaks to no network: what a plugin thinks of a device or a file comes in through [`Answers`]. It is
+//! deterministic: folders are sorted, the same answers give the same choice.
+//!
+//! What it must never do: replace a broken file by defaults, guess what a file does not state, or choose something without being able to
+//! say why.
+
+mod catalog;
+mod choose;
+pub mod context;
+mod device;
+pub mod document;
+mod estimate;
+mod explanation;
+mod folder;
+mod keys;
+mod manifest;
+mod names;
+mod plugins;
+mod problem;
+mod stack;
+
+pub use catalog::{Catalog, CatalogPaths, ModelEntry, State, fingerprint};
+pub use choose::{Answers, Failed, FitQuestion, Wishes, choose};
+pub use device::{Selector, SelectorError};
+pub use estimate::{Estimate, Free, bytes};
+pub use explanation::{Choice, Explanation, Step, Verdict};
+pub use folder::{Facts, ModelFile, Stamp};
+pub use keys::{KEYS, Key, Kind};
+pub use manifest::{Chat, Defaults, Isolation, KeepAlive, Manifest, Serve, Setting};
+pub use plugins::{PluginEntry, Plugins, RefusedPlugin};
+pub use problem::{Problem, Severity};
