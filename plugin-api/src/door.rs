@@ -6,7 +6,6 @@
 
 use abi_stable::StableAbi;
 use abi_stable::library::RootModule;
-use abi_stable::package_version_strings;
 use abi_stable::sabi_types::VersionStrings;
 use core::ffi::c_void;
 
@@ -38,5 +37,12 @@ impl RootModule for OnebitRootRef {
     abi_stable::declare_root_module_statics! {OnebitRootRef}
     const BASE_NAME: &'static str = "onebit_plugin";
     const NAME: &'static str = "onebit_plugin";
-    const VERSION_STRINGS: VersionStrings = package_version_strings!();
+    // The version of the ABI, not of this crate: abi_stable refuses another major, and under 1.0 a newer minor too, which would shut out
+    // every older plugin with each release of this crate.
+    const VERSION_STRINGS: VersionStrings = VersionStrings::new(ROOT_VERSION);
 }
+
+/// `ONEBIT_ABI_MAJOR` as abi_stable wants it. Its minor and patch are not compared, so they stay zero.
+const ROOT_VERSION: &str = "1.0.0";
+
+const _: () = assert!(crate::ONEBIT_ABI_MAJOR == 1, "ROOT_VERSION must follow ONEBIT_ABI_MAJOR");

@@ -9,6 +9,7 @@ pub const ONEBIT_EMBED_1: &str = "onebit.embed/1";
 
 /// What a model gives as embeddings.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitEmbedLimits {
     /// `sizeof(OnebitEmbedLimits)` of the host.
     pub struct_size: usize,
@@ -22,6 +23,7 @@ pub struct OnebitEmbedLimits {
 
 /// Input of `embed`: `n` texts, text i = `tokens[offsets[i] ..< offsets[i + 1]]`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitEmbedArgs {
     /// `sizeof(OnebitEmbedArgs)` of the host.
     pub struct_size: usize,
@@ -43,6 +45,7 @@ pub struct OnebitEmbedArgs {
 
 /// The table of `onebit.embed/1`. All functions must be there. One call at a time per model, from any thread.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitEmbed {
     /// `sizeof(OnebitEmbed)` of the plugin.
     pub struct_size: usize,

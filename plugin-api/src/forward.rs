@@ -26,6 +26,7 @@ pub struct OnebitSession {
 
 /// What a model can do at token level.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitForwardLimits {
     /// `sizeof(OnebitForwardLimits)` of the host.
     pub struct_size: usize,
@@ -49,6 +50,7 @@ pub struct OnebitForwardLimits {
 
 /// Input of `session_open`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitSessionArgs {
     /// `sizeof(OnebitSessionArgs)` of the host.
     pub struct_size: usize,
@@ -72,6 +74,7 @@ pub struct OnebitSessionArgs {
 
 /// Output of `session_open`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitSessionOut {
     /// `sizeof(OnebitSessionOut)` of the host.
     pub struct_size: usize,
@@ -90,6 +93,7 @@ pub struct OnebitSessionOut {
 /// One batch. Row i is token (or embedding) i at `positions[i]` of sequence `sequences[i]`. The positions of one sequence must follow
 /// its state without a gap and stand in rising order.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitBatch {
     /// `sizeof(OnebitBatch)` of the host.
     pub struct_size: usize,
@@ -115,6 +119,7 @@ pub struct OnebitBatch {
 
 /// Logits of the rows that wanted them, in batch order.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitLogits {
     /// `sizeof(OnebitLogits)` of the host.
     pub struct_size: usize,
@@ -128,6 +133,7 @@ pub struct OnebitLogits {
 
 /// Input of `seq_copy`, `seq_remove`, `seq_shift`: positions `p0 ..< p1` of a sequence. `p1 = u32::MAX` means "to the end".
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitSeqArgs {
     /// `sizeof(OnebitSeqArgs)` of the host.
     pub struct_size: usize,
@@ -147,6 +153,7 @@ pub struct OnebitSeqArgs {
 
 /// The table of `onebit.forward/1`. All but `seq_shift`, `state_*` must be there. Operations on sequences are exact or UNSUPPORTED.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitForward {
     /// `sizeof(OnebitForward)` of the plugin.
     pub struct_size: usize,
@@ -158,7 +165,8 @@ pub struct OnebitForward {
     /// Frees a session. Null is allowed.
     pub session_close: Option<unsafe extern "C" fn(session: *mut OnebitSession)>,
     /// Computes a batch and appends it to the state.
-    pub forward: Option<unsafe extern "C" fn(session: *mut OnebitSession, batch: *const OnebitBatch, out: *mut OnebitLogits) -> OnebitStatus>,
+    pub forward:
+        Option<unsafe extern "C" fn(session: *mut OnebitSession, batch: *const OnebitBatch, out: *mut OnebitLogits) -> OnebitStatus>,
     /// Copies (or shares) state. The destination must be empty. Recurrent models only copy whole sequences.
     pub seq_copy: Option<unsafe extern "C" fn(session: *mut OnebitSession, args: *const OnebitSeqArgs) -> OnebitStatus>,
     /// Removes positions. The whole sequence always works; a part only with `ONEBIT_STATE_CUT`.
@@ -174,4 +182,3 @@ pub struct OnebitForward {
     pub state_load:
         Option<unsafe extern "C" fn(session: *mut OnebitSession, sequence: u32, buffer: *const c_void, bytes: u64) -> OnebitStatus>,
 }
-

@@ -16,6 +16,7 @@ pub const ONEBIT_LOG_DEBUG: u32 = 4;
 
 /// The host's table. Lives until the process ends. A null function is not offered: check before the call.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitHost {
     /// `sizeof(OnebitHost)` of the host.
     pub struct_size: usize,

@@ -23,6 +23,7 @@ pub mod device;
 pub mod embed;
 pub mod forward;
 pub mod host;
+pub mod layout;
 pub mod note;
 pub mod plugin;
 pub mod status;

@@ -15,6 +15,7 @@ pub struct OnebitModel {
 
 /// Who the plugin is. All texts live until the process ends.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitInfo {
     /// `sizeof(OnebitInfo)` of the host.
     pub struct_size: usize,
@@ -32,6 +33,7 @@ pub struct OnebitInfo {
 
 /// Input of `probe`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitProbeArgs {
     /// `sizeof(OnebitProbeArgs)` of the host.
     pub struct_size: usize,
@@ -43,6 +45,7 @@ pub struct OnebitProbeArgs {
 
 /// Output of `probe`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitProbeOut {
     /// `sizeof(OnebitProbeOut)` of the host.
     pub struct_size: usize,
@@ -54,6 +57,7 @@ pub struct OnebitProbeOut {
 
 /// Input of `fit`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitFitArgs {
     /// `sizeof(OnebitFitArgs)` of the host.
     pub struct_size: usize,
@@ -73,6 +77,7 @@ pub struct OnebitFitArgs {
 
 /// Output of `fit`: an estimate from the file's header; no weight is read. Sizes in bytes.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitFitOut {
     /// `sizeof(OnebitFitOut)` of the host.
     pub struct_size: usize,
@@ -109,6 +114,7 @@ pub type OnebitProgress = Option<unsafe extern "C" fn(ctx: *mut c_void, fraction
 
 /// Input of `open`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitOpenArgs {
     /// `sizeof(OnebitOpenArgs)` of the host.
     pub struct_size: usize,
@@ -134,6 +140,7 @@ pub struct OnebitOpenArgs {
 
 /// Output of `open`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitOpenOut {
     /// `sizeof(OnebitOpenOut)` of the host.
     pub struct_size: usize,
@@ -152,6 +159,7 @@ pub struct OnebitOpenOut {
 /// Threads: `info`, `probe` and `fit` from any thread, one call at a time. `open` from any thread. A model and what was made from it
 /// belong to one thread at a time, unless a capability says otherwise.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitPlugin {
     /// `sizeof(OnebitPlugin)` of the plugin.
     pub struct_size: usize,

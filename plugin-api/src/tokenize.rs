@@ -30,6 +30,7 @@ pub const ONEBIT_NO_TOKEN: u32 = u32::MAX;
 
 /// Facts about a vocabulary. Texts live until `close`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitVocabulary {
     /// `sizeof(OnebitVocabulary)` of the host.
     pub struct_size: usize,
@@ -53,6 +54,7 @@ pub struct OnebitVocabulary {
 
 /// Facts about one token. Texts live until `close`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitTokenInfo {
     /// `sizeof(OnebitTokenInfo)` of the host.
     pub struct_size: usize,
@@ -66,6 +68,7 @@ pub struct OnebitTokenInfo {
 
 /// Input and output of `encode`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitEncodeArgs {
     /// `sizeof(OnebitEncodeArgs)` of the host.
     pub struct_size: usize,
@@ -81,6 +84,7 @@ pub struct OnebitEncodeArgs {
 
 /// Input of `decode`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitDecodeArgs {
     /// `sizeof(OnebitDecodeArgs)` of the host.
     pub struct_size: usize,
@@ -98,6 +102,7 @@ pub struct OnebitDecodeArgs {
 
 /// The table of `onebit.tokenize/1`. All functions must be there.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct OnebitTokenize {
     /// `sizeof(OnebitTokenize)` of the plugin.
     pub struct_size: usize,
@@ -110,4 +115,3 @@ pub struct OnebitTokenize {
     /// Tokens to bytes; `*out_n` = bytes written, or with `ONEBIT_BUFFER_TOO_SMALL` the bytes there are.
     pub decode: Option<unsafe extern "C" fn(model: *mut OnebitModel, args: *const OnebitDecodeArgs, out_n: *mut usize) -> OnebitStatus>,
 }
-

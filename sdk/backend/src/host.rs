@@ -34,12 +34,18 @@ impl Host {
     ///
     /// `table` must be null or a table that obeys the ABI and lives until the process ends.
     pub(crate) unsafe fn from_raw(table: *const abi::OnebitHost) -> Option<Self> {
-        // SAFETY: stated by the caller; null becomes `None`.
-        unsafe { table.as_ref() }.map(|table| Self { table })
+        // SAFETY: stated by the caller; null becomes `None`. A host too old to have its version in the table has never existed.
+        unsafe { table.as_ref() }
+            .filter(|table| table.struct_size >= core::mem::offset_of!(abi::OnebitHost, log))
+            .map(|table| Self { table })
     }
 
     fn offers(&self, field: usize) -> bool {
         self.table.struct_size >= field + size_of::<usize>()
+    }
+
+    pub(crate) fn abi(&self) -> (u32, u32) {
+        (self.table.abi_major, self.table.abi_minor)
     }
 
     /// ABI minor of the host.
@@ -61,13 +67,23 @@ impl Host {
                 message
             };
             // SAFETY: the host's function, its own context, texts that live for the call.
-            unsafe { log(self.table.ctx, level as u32, abi::OnebitStr::new(target), abi::OnebitStr::new(message)) }
+            unsafe {
+                log(
+                    self.table.ctx,
+                    level as u32,
+                    abi::OnebitStr::new(target),
+                    abi::OnebitStr::new(message),
+                )
+            }
         }
     }
 
     /// Adds to a counter; the host prefixes the name with the plugin's id.
     pub fn metric_add(&self, name: &str, value: f64) {
-        if let (true, Some(add)) = (self.offers(core::mem::offset_of!(abi::OnebitHost, metric_add)), self.table.metric_add) {
+        if let (true, Some(add)) = (
+            self.offers(core::mem::offset_of!(abi::OnebitHost, metric_add)),
+            self.table.metric_add,
+        ) {
             // SAFETY: as in `log`.
             unsafe { add(self.table.ctx, abi::OnebitStr::new(name), value) }
         }
@@ -75,7 +91,10 @@ impl Host {
 
     /// Sets a gauge; the host prefixes the name with the plugin's id.
     pub fn metric_set(&self, name: &str, value: f64) {
-        if let (true, Some(set)) = (self.offers(core::mem::offset_of!(abi::OnebitHost, metric_set)), self.table.metric_set) {
+        if let (true, Some(set)) = (
+            self.offers(core::mem::offset_of!(abi::OnebitHost, metric_set)),
+            self.table.metric_set,
+        ) {
             // SAFETY: as in `log`.
             unsafe { set(self.table.ctx, abi::OnebitStr::new(name), value) }
         }

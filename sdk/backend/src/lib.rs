@@ -21,6 +21,8 @@
 mod device;
 mod embed;
 mod error;
+#[doc(hidden)]
+pub mod export;
 mod forward;
 mod host;
 mod plugin;
