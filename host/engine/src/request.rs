@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 /// Index into a model's vocabulary.
 pub type TokenId = u32;
 
+/// Names a generation while it runs. Chosen by whoever submits; free again once the last event is out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestId(pub u64);
+
 /// What to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prompt {
@@ -63,7 +67,7 @@ pub struct Sampling {
     pub typical_p: f32,
     /// Divides (positive) or multiplies (negative) logits of seen tokens; 1 = off.
     pub repetition_penalty: f32,
-    /// Tokens back that the penalties look at; 0 = the whole sequence.
+    /// Tokens back (prompt and answer) that `repetition_penalty` looks at; 0 = the whole sequence.
     pub penalty_window: u32,
     /// Subtracted once from tokens seen in the answer; 0 = off.
     pub presence_penalty: f32,
@@ -110,7 +114,8 @@ pub enum Event {
     Delta {
         /// What may be shown now.
         text: String,
-        /// The tokens chosen since the last delta.
+        /// The tokens that this text completes. A token waits here as long as its text does; tokens that only made a stop string, and
+        /// the token that ends a generation, never come out (both are counted in [`Usage`]).
         tokens: Vec<TokenOut>,
     },
     /// The end, good.
@@ -157,7 +162,7 @@ pub enum FinishReason {
     EndOfGeneration,
     /// A stop string; which one.
     StopString(String),
-    /// `max_tokens`, or the context is full.
+    /// `max_tokens`, or the context is full. A character that was still open is not part of the answer.
     Length,
 }
 
@@ -276,4 +281,7 @@ pub enum EngineError {
         /// The plugin's sentence.
         message: String,
     },
+    /// A fault of the engine itself. It stops serving; the process must be replaced.
+    #[error("the engine failed: {0}; this is a bug in the host, please report it")]
+    Internal(String),
 }

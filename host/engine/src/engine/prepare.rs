@@ -1,0 +1,117 @@
+//! Everything that can be said about a request before it has a sequence: settings, stop strings, tokens, length.
+//!
+//! Done off the engine's thread. What passes here can be computed; what does not is answered at once, with the setting's name.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+
+use super::facts::{Tokens, context_per_request};
+use super::reply::Reply;
+use super::scheduler::Command;
+use super::shared::Shared;
+use crate::backend::ForwardLimits;
+use crate::prompt::{self, Purpose};
+use crate::request::{EngineError, Event, GenerateRequest, Sampling, TokenId};
+use crate::sampling;
+
+/// Stop strings a request may have, and bytes of all of them: each costs a little with every byte of the answer.
+const MOST_STOPS: usize = 64;
+const MOST_STOP_BYTES: usize = 1024 * 1024;
+
+/// A request as it came.
+pub(crate) struct Draft {
+    /// What is asked.
+    pub(crate) request: GenerateRequest,
+    /// Who asks.
+    pub(crate) reply: Reply,
+    /// When.
+    pub(crate) arrived: Instant,
+}
+
+/// A request that can be computed.
+pub(crate) struct Job {
+    /// Tokens of the prompt; at least one, at most the context.
+    pub(crate) prompt: Vec<TokenId>,
+    /// Tokens to make at most; with the prompt they fit into the context.
+    pub(crate) limit: u32,
+    /// How to choose them.
+    pub(crate) sampling: Sampling,
+    /// Alternatives to name.
+    pub(crate) logprobs: Option<u32>,
+    /// Where the answer ends.
+    pub(crate) stop: Vec<String>,
+    /// Go on after an end token.
+    pub(crate) ignore_eos: bool,
+    /// Who asks.
+    pub(crate) reply: Reply,
+    /// When.
+    pub(crate) arrived: Instant,
+}
+
+/// Turns drafts into jobs. Clones share the tokenizer.
+#[derive(Clone)]
+pub(crate) struct Preparer {
+    shared: Arc<Shared>,
+    tokens: Arc<Tokens>,
+    context: u32,
+    vocabulary: u32,
+}
+
+impl Preparer {
+    /// For a session with `limits`.
+    pub(crate) fn new(shared: Arc<Shared>, tokens: Arc<Tokens>, limits: ForwardLimits) -> Self {
+        let vocabulary = tokens.facts().size.min(limits.vocabulary);
+        Self { shared, tokens, context: context_per_request(&limits), vocabulary }
+    }
+
+    /// Checks a draft and gives it to the engine's thread, or answers it.
+    pub(crate) fn hand_over(&self, draft: Draft, commands: &Sender<Command>) {
+        let Draft { request, reply, arrived } = draft;
+        let checked = match self.shared.failure() {
+            Some(failure) => Err(failure),
+            None if reply.is_cancelled() => Err(EngineError::Cancelled),
+            None => self.check(&request),
+        };
+        let (prompt, limit) = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                reply.end(Event::Failed(error));
+                return;
+            }
+        };
+        let GenerateRequest { sampling, logprobs, stop, ignore_eos, .. } = request;
+        let job = Job { prompt, limit, sampling, logprobs, stop, ignore_eos, reply, arrived };
+        // Without the engine's thread the job comes back and its reply answers for itself.
+        drop(commands.send(Command::Submit(Box::new(job))));
+    }
+
+    fn check(&self, request: &GenerateRequest) -> Result<(Vec<TokenId>, u32), EngineError> {
+        sampling::check(&request.sampling, request.logprobs, self.vocabulary)?;
+        check_stops(&request.stop)?;
+        let purpose = Purpose::Continue { add_special: request.add_special };
+        let prompt = prompt::tokens(self.tokens.vocabulary(), self.tokens.facts(), &request.prompt, purpose)?;
+        let need = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
+        if need > self.context {
+            return Err(EngineError::ContextOverflow { have: self.context, need });
+        }
+        // The last token is not computed any more: it needs no position.
+        let room = self.context - need + 1;
+        Ok((prompt, request.max_tokens.map_or(room, |most| most.min(room))))
+    }
+}
+
+fn check_stops(stops: &[String]) -> Result<(), EngineError> {
+    let bytes: usize = stops.iter().map(String::len).sum();
+    let message = if stops.iter().any(String::is_empty) {
+        "a stop string is empty; every text contains it"
+    } else if stops.len() > MOST_STOPS {
+        "there are more than 64 stop strings"
+    } else if bytes > MOST_STOP_BYTES {
+        "the stop strings have more than 1 MiB together"
+    } else {
+        return Ok(());
+    };
+    Err(EngineError::InvalidRequest { message: message.to_owned(), param: Some("stop".to_owned()) })
+}
