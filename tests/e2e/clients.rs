@@ -1,0 +1,63 @@
+//! Client libraries as people use them, each in an environment of its own with pinned versions.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use onebit_tests::MODEL;
+use onebit_tests::server::Home;
+
+fn clients() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
+}
+
+/// A Python environment with what `requirements` names, made once per user and list.
+fn environment(requirements: &str) -> PathBuf {
+    let list = clients().join(requirements);
+    let text = std::fs::read_to_string(&list).unwrap();
+    // A changed list gets another folder, so that nobody tests against yesterday's versions.
+    let key = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+        .expect("HOME is set");
+    let folder = cache.join("onebit/clients").join(format!("{requirements}-{key:016x}"));
+    let python = folder.join("bin/python");
+    if folder.join("complete").exists() {
+        return python;
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+    run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
+    run(Command::new(&python)
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
+        .arg(&list));
+    std::fs::write(folder.join("complete"), "").unwrap();
+    python
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+#[test]
+fn the_official_openai_client_chats_streams_embeds_and_sees_errors() {
+    let python = environment("openai.txt");
+    let server = Home::with_model().env("ONEBIT_API_KEY", "key-of-the-test").serve();
+    let said = run(Command::new(python)
+        .arg(clients().join("openai_client.py"))
+        .env("OPENAI_BASE_URL", format!("{}/v1", server.client().base()))
+        .env("OPENAI_API_KEY", "key-of-the-test")
+        .env("MODEL", MODEL)
+        .env("NO_PROXY", "127.0.0.1"));
+    assert!(said.contains("all checks passed"), "{said}");
+}
