@@ -157,7 +157,7 @@ fn whole(response: ureq::http::Response<ureq::Body>) -> Answer {
 
 /// Server-sent events as they come. Dropping it closes the connection.
 pub struct Stream {
-    lines: Box<dyn BufRead>,
+    lines: Box<dyn BufRead + Send>,
     /// Of the answer, names in lower case.
     pub headers: Vec<(String, String)>,
     done: bool,
