@@ -50,7 +50,7 @@ impl Gguf {
         }
         let mut all = vec![first];
         for index in 1..split.count {
-            let sibling = sibling(path, index, split.count).ok_or_else(|| {
+            let sibling = Self::part_path(path, index, split.count).ok_or_else(|| {
                 problem(format!(
                     "is part 1 of {}, but is not named NAME-00001-of-{:05}.gguf",
                     split.count, split.count
@@ -67,10 +67,11 @@ impl Gguf {
         }
         Ok(all)
     }
-}
 
-fn sibling(first: &Path, index: u64, count: u64) -> Option<PathBuf> {
-    let name = first.file_name()?.to_str()?;
-    let stem = name.strip_suffix(&format!("-00001-of-{count:05}.gguf"))?;
-    Some(first.with_file_name(format!("{stem}-{:05}-of-{count:05}.gguf", index + 1)))
+    /// Where part `index` (from 0) of `count` lies, given the first part's path; `None` when that is not named like a first part.
+    pub fn part_path(first: &Path, index: u64, count: u64) -> Option<PathBuf> {
+        let name = first.file_name()?.to_str()?;
+        let stem = name.strip_suffix(&format!("-00001-of-{count:05}.gguf"))?;
+        Some(first.with_file_name(format!("{stem}-{:05}-of-{count:05}.gguf", index + 1)))
+    }
 }
