@@ -107,11 +107,8 @@ fn stage_shared(folder: &Path) -> Result<()> {
 
 /// What a user would meet at the first start is met here: a library that is taken from elsewhere or not found.
 fn verify(dist: &Path) -> Result<()> {
-    let plugins = dist.join("lib/onebit/plugins");
-    for plugin in list(&plugins)? {
-        for file in list(&plugin)?.iter().filter(|file| file.to_string_lossy().contains(".so")) {
-            check_library(file, &plugin)?;
-        }
+    for plugin in list(&dist.join("lib/onebit/plugins"))? {
+        verify_plugin(&plugin)?;
     }
     let version = process::output(process::as_a_user(Command::new(dist.join("bin/onebit-host")).arg("--version")))?;
     ensure!(
@@ -122,27 +119,70 @@ fn verify(dist: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Everything that lies beside it must be found beside it (RUNPATH `$ORIGIN`), and everything else must be found at all.
-fn check_library(file: &Path, folder: &Path) -> Result<()> {
-    let resolved = process::output(process::as_a_user(Command::new("ldd").arg(file)))?;
-    for line in resolved.lines().filter_map(|line| line.split_once("=>")) {
-        let (name, path) = (line.0.trim(), line.1.trim());
-        if folder.join(name).exists() {
+/// What lies beside the plugin's library must be found there (RUNPATH `$ORIGIN`). Modules that are opened later find by name what the library
+/// has brought in already, so they may need nothing else from the folder; all other libraries must be installed.
+fn verify_plugin(folder: &Path) -> Result<()> {
+    let toml: toml::Table = std::fs::read_to_string(folder.join("plugin.toml"))?.parse()?;
+    let library = folder.join(
+        toml.get("library")
+            .and_then(toml::Value::as_str)
+            .context("plugin.toml names no library")?,
+    );
+    let mut brought = vec![file_name(&library)];
+    for (name, path) in resolved(&library)? {
+        if folder.join(&name).exists() {
+            let beside = Path::new(&path).parent() == Some(folder);
             ensure!(
-                path.starts_with(&*folder.to_string_lossy()),
-                "{} finds {name} at {path:?} and not beside itself; it was linked without RUNPATH $ORIGIN",
-                file.display()
+                beside,
+                "{} finds {name} at {path:?} and not beside itself: it was linked without RUNPATH $ORIGIN",
+                library.display()
             );
-        } else if path.starts_with("not found") {
-            // Only the Vulkan module may lack its loader: it is opened if it can be, and the CPU works without.
-            ensure!(
-                name.starts_with("libvulkan."),
-                "{} needs {name}, which is neither staged nor installed",
-                file.display()
-            );
+        }
+        ensure!(
+            path != "not found",
+            "{} needs {name}, which is neither staged nor installed",
+            library.display()
+        );
+        brought.push(name);
+    }
+    for module in list(folder)?
+        .iter()
+        .filter(|file| file_name(file).contains(".so") && !brought.contains(&file_name(file)))
+    {
+        for (name, path) in resolved(module)? {
+            if folder.join(&name).exists() {
+                ensure!(
+                    brought.contains(&name),
+                    "{} needs {name}, which the plugin's library does not bring in",
+                    module.display()
+                );
+            } else {
+                // Only the Vulkan module may lack its loader: it is opened if it can be, and the CPU works without.
+                let optional = name.starts_with("libvulkan.");
+                ensure!(
+                    path != "not found" || optional,
+                    "{} needs {name}, which is neither staged nor installed",
+                    module.display()
+                );
+            }
         }
     }
     Ok(())
+}
+
+/// Needed libraries, and where the system's loader finds each.
+fn resolved(file: &Path) -> Result<Vec<(String, String)>> {
+    let text = process::output(process::as_a_user(Command::new("ldd").arg(file)))?;
+    let path = |text: &str| text.split(" (0x").next().unwrap_or(text).trim().to_owned();
+    Ok(text
+        .lines()
+        .filter_map(|line| line.split_once("=>"))
+        .map(|(name, found)| (name.trim().to_owned(), path(found)))
+        .collect())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// `DT_NEEDED`, as names.
