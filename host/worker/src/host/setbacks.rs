@@ -1,0 +1,49 @@
+//! Choices that failed while they loaded, remembered for a while, so that not every request has to fail first before its fallback answers.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use onebit_catalog::Failed;
+
+/// After this the first choice gets another chance.
+const REMEMBERED: Duration = Duration::from_secs(300);
+
+/// Failures by model.
+#[derive(Debug, Default)]
+pub(super) struct Setbacks(Mutex<HashMap<String, Vec<(Instant, Failed)>>>);
+
+impl Setbacks {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Vec<(Instant, Failed)>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// False if the same choice was noted before: then choosing again would change nothing.
+    pub(super) fn note(&self, model: &str, failed: Failed) -> bool {
+        let mut all = self.lock();
+        let known = all.entry(model.to_owned()).or_default();
+        known.retain(|(at, _)| at.elapsed() < REMEMBERED);
+        let same = |other: &Failed| (&other.plugin, &other.version, &other.device) == (&failed.plugin, &failed.version, &failed.device);
+        if known.iter().any(|(_, other)| same(other)) {
+            return false;
+        }
+        known.push((Instant::now(), failed));
+        true
+    }
+
+    pub(super) fn of(&self, model: &str) -> Vec<Failed> {
+        let recent = |(at, failed): &(Instant, Failed)| (at.elapsed() < REMEMBERED).then(|| failed.clone());
+        self.lock()
+            .get(model)
+            .map(|known| known.iter().filter_map(recent).collect())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn forget(&self, model: &str) {
+        self.lock().remove(model);
+    }
+
+    pub(super) fn forget_all(&self) {
+        self.lock().clear();
+    }
+}
