@@ -7,26 +7,36 @@
 //! library, trust a number that a plugin returned, load a plugin in the front process (a crash of a plugin is the crash of its process).
 
 pub mod devices;
+mod door;
+mod elf;
+mod embedder;
 mod error;
 mod inspect;
+mod ld_cache;
 mod model;
+mod needed;
 mod note;
 mod plugin;
 mod plugin_toml;
+mod raw;
 mod refusal;
 mod session;
 mod sink;
+mod tokenizer;
 mod types;
 
+pub use door::Door;
+pub use embedder::Embedder;
 pub use error::{LoadError, PluginError, Status};
 pub use inspect::{Inspection, PluginFile, inspect};
-pub use model::{Embedder, ForwardModel, Model, Tokenizer};
+pub use model::{ForwardModel, Model};
 pub use note::{Note, NoteError};
-pub use plugin::{Door, Plugin};
+pub use plugin::Plugin;
 pub use plugin_toml::{OptionKind, OptionSpec, PluginToml};
 pub use refusal::{Refusal, RefusalRow};
 pub use session::{Logits, Session};
 pub use sink::{HostSink, LogLevel, Sink};
+pub use tokenizer::Tokenizer;
 pub use types::{
     Allocation, Batch, CancelFlag, EmbedLimits, Encode, Fit, FitRequest, ForwardLimits, Info, Input, ModelDescription, OpenRequest,
     ProbeReport, Reason, SessionArgs, TokenInfo, Vocabulary,

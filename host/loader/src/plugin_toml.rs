@@ -1,25 +1,12 @@
 //! `plugin.toml`: what a plugin's folder says of itself to people and to the host.
+//!
+//! An unknown key is an error with a suggestion: a misspelt key that is ignored is a setting that silently does not hold.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::devices::DeviceKind;
-
-/// A setting that a manifest may give to the plugin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OptionSpec {
-    /// Name.
-    pub name: String,
-    /// Kind of value, for people and checks: `string`, `integer`, `number`, `boolean`.
-    pub kind: OptionKind,
-    /// Value when it is not given; absent = the plugin decides.
-    #[serde(default)]
-    pub default: Option<String>,
-    /// One line for a person.
-    pub help: String,
-}
 
 /// Kind of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,13 +22,40 @@ pub enum OptionKind {
     Boolean,
 }
 
+/// A setting that a manifest may give to the plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptionSpec {
+    /// Name.
+    pub name: String,
+    /// Kind of value.
+    pub kind: OptionKind,
+    /// Value when it is not given; absent = the plugin decides.
+    #[serde(default)]
+    pub default: Option<String>,
+    /// One line for a person.
+    pub help: String,
+}
+
+impl OptionSpec {
+    /// Whether `value` is of this option's kind.
+    pub fn accepts(&self, value: &str) -> bool {
+        match self.kind {
+            OptionKind::String => true,
+            OptionKind::Integer => value.parse::<i64>().is_ok(),
+            OptionKind::Number => value.parse::<f64>().is_ok_and(f64::is_finite),
+            OptionKind::Boolean => matches!(value, "true" | "false"),
+        }
+    }
+}
+
 /// The file, schema 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PluginToml {
     /// 1.
     pub schema: u32,
-    /// Same as in the note.
+    /// Same as in the note: lower-case letters, digits, `-`.
     pub id: String,
     /// Semantic version, same as in the note.
     pub version: String,
@@ -69,4 +83,166 @@ pub struct PluginToml {
     /// Settings that a manifest may give.
     #[serde(default, rename = "option")]
     pub options: Vec<OptionSpec>,
+}
+
+const KEYS: &[&str] = &[
+    "schema",
+    "id",
+    "version",
+    "library",
+    "abi",
+    "capabilities",
+    "description",
+    "licence",
+    "homepage",
+    "device_kinds",
+    "formats",
+    "environment",
+    "option",
+];
+const OPTION_KEYS: &[&str] = &["name", "kind", "default", "help"];
+
+/// Bytes of a `plugin.toml` that are read at most.
+pub(crate) const MAX_TOML: u64 = 64 << 10;
+
+impl PluginToml {
+    /// Reads the file's text; the error is one line for a person.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let one_line = |error: toml::de::Error| {
+            let line = error
+                .span()
+                .map(|span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+            match line {
+                Some(line) => format!("line {line}: {}", error.message()),
+                None => error.message().to_owned(),
+            }
+        };
+        let table: toml::Table = toml::from_str(text).map_err(one_line)?;
+        check_keys(table.keys(), KEYS, "")?;
+        for option in table.get("option").and_then(toml::Value::as_array).into_iter().flatten() {
+            if let Some(option) = option.as_table() {
+                check_keys(option.keys(), OPTION_KEYS, " in [[option]]")?;
+            }
+        }
+        let parsed: Self = toml::from_str(text).map_err(one_line)?;
+        parsed.check()?;
+        Ok(parsed)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.schema != 1 {
+            return Err(format!("schema is {}, this host reads schema 1", self.schema));
+        }
+        let id_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if self.id.is_empty() || self.id.len() > 64 || !self.id.chars().all(id_char) {
+            return Err(format!(
+                "id {:?} is not made of 1 to 64 lower-case letters, digits and '-'",
+                self.id
+            ));
+        }
+        if let Err(error) = semver::Version::parse(&self.version) {
+            return Err(format!("version {:?} is no semantic version: {error}", self.version));
+        }
+        if self.library.is_empty() || self.library.contains(['/', '\0']) || self.library.starts_with('.') {
+            return Err(format!("library {:?} is not a file name in the plugin's folder", self.library));
+        }
+        if self.abi().is_none() {
+            return Err(format!("abi {:?} is not MAJOR.MINOR", self.abi));
+        }
+        for (name, value) in &self.environment {
+            let word = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            if name.is_empty() || !name.chars().all(word) || value.contains('\0') {
+                return Err(format!("[environment] {name:?} is not made of capitals, digits and '_'"));
+            }
+            if name.starts_with("LD_") {
+                return Err(format!(
+                    "[environment] {name}: the dynamic linker's variables are not allowed; give the library a RUNPATH of $ORIGIN"
+                ));
+            }
+        }
+        for option in &self.options {
+            if let Some(default) = option.default.as_deref().filter(|default| !option.accepts(default)) {
+                return Err(format!(
+                    "[[option]] {}: the default {default:?} is not of kind {:?}",
+                    option.name, option.kind
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// ABI major and minor.
+    pub fn abi(&self) -> Option<(u32, u32)> {
+        let (major, minor) = self.abi.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+}
+
+fn check_keys<'a>(keys: impl Iterator<Item = &'a String>, known: &[&str], place: &str) -> Result<(), String> {
+    for key in keys {
+        if known.contains(&key.as_str()) {
+            continue;
+        }
+        let nearest = known
+            .iter()
+            .map(|known| (strsim::jaro_winkler(key, known), known))
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        return Err(match nearest {
+            Some((likeness, nearest)) if likeness > 0.75 => format!("unknown key {key:?}{place}; did you mean {nearest:?}?"),
+            _ => format!("unknown key {key:?}{place}; known are {}", known.join(", ")),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+schema = 1
+id = "x"
+version = "1.0.0"
+library = "libx.so"
+abi = "1.0"
+capabilities = ["onebit.forward/1"]
+description = "A test"
+licence = "MIT"
+device_kinds = ["cpu"]
+
+[[option]]
+name = "speed"
+kind = "integer"
+default = "3"
+help = "How fast"
+"#;
+
+    #[test]
+    fn a_good_file_is_read() {
+        let toml = PluginToml::parse(GOOD).expect("good");
+        assert_eq!((toml.abi(), toml.options.len()), (Some((1, 0)), 1));
+    }
+
+    #[test]
+    fn each_mistake_is_one_line_that_says_what_is_allowed() {
+        let wrong = |from: &str, to: &str| PluginToml::parse(&GOOD.replace(from, to)).expect_err("wrong");
+        assert_eq!(wrong("licence", "license"), r#"unknown key "license"; did you mean "licence"?"#);
+        assert_eq!(
+            wrong("help =", "halp ="),
+            r#"unknown key "halp" in [[option]]; did you mean "help"?"#
+        );
+        assert_eq!(
+            wrong("\"libx.so\"", "\"../libx.so\""),
+            r#"library "../libx.so" is not a file name in the plugin's folder"#
+        );
+        assert_eq!(wrong("schema = 1", "schema = 2"), "schema is 2, this host reads schema 1");
+        assert!(wrong("\"1.0.0\"", "\"1\"").starts_with("version \"1\" is no semantic version"));
+        assert!(wrong("[\"cpu\"]", "[\"gpu\"]").contains("unknown variant"));
+        assert!(wrong("default = \"3\"", "default = \"fast\"").contains("is not of kind Integer"));
+        assert!(
+            PluginToml::parse(&format!("{GOOD}\n[environment]\nLD_PRELOAD = \"x\"\n"))
+                .expect_err("wrong")
+                .contains("LD_PRELOAD")
+        );
+    }
 }

@@ -1,8 +1,17 @@
 //! Sequences and their state.
+//!
+//! The arguments are checked here too, not only by the SDK: a plugin in another language may index an array with what it is given.
 
-use crate::{Allocation, Batch, ForwardLimits, PluginError};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
-/// Logits of the rows that wanted them, in batch order. Valid until the next call on the session.
+use onebit_plugin_api as abi;
+
+use crate::model::{ForwardParts, ModelInner};
+use crate::plugin::{absent, call};
+use crate::{Allocation, Batch, ForwardLimits, Input, PluginError, SessionArgs, Status, raw};
+
+/// Logits of the rows that wanted them, in batch order. Valid until the next call on the session. No value is NaN or +∞.
 #[derive(Debug, Clone, Copy)]
 pub struct Logits<'a> {
     data: &'a [f32],
@@ -14,65 +23,324 @@ impl<'a> Logits<'a> {
     pub fn rows(&self) -> usize {
         self.data.len() / self.vocabulary
     }
+
     /// Columns.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary
     }
+
     /// One row; panics beyond [`Logits::rows`], as a slice does.
     pub fn row(&self, index: usize) -> &'a [f32] {
         &self.data[index * self.vocabulary..(index + 1) * self.vocabulary]
     }
+
     /// All values, row-major.
     pub fn data(&self) -> &'a [f32] {
         self.data
     }
 }
 
-/// Sequences and their state. Used by one thread at a time; keeps its model alive.
-pub struct Session {}
+/// Sequences and their state. Used by one thread at a time; keeps its model alive and is closed before it.
+pub struct Session {
+    raw: NonNull<abi::OnebitSession>,
+    table: abi::OnebitForward,
+    limits: ForwardLimits,
+    allocation: Allocation,
+    batch: u32,
+    sequences: u32,
+    /// Last, so that it goes last.
+    _model: Arc<ModelInner>,
+}
+
+// SAFETY: the ABI lets a session move between threads; `&mut` keeps it to one at a time.
+unsafe impl Send for Session {}
 
 impl Session {
+    pub(crate) fn open(model: Arc<ModelInner>, parts: &ForwardParts, args: &SessionArgs<'_>) -> Result<Self, PluginError> {
+        let open = parts.table.session_open.ok_or_else(|| absent("session_open"))?;
+        let limits = parts.limits;
+        let bounds = [
+            ("context", args.context, u32::MAX),
+            ("sequences", args.sequences, limits.max_sequences),
+            ("batch", args.batch, limits.max_batch),
+        ];
+        for (what, asked, most) in bounds {
+            if asked == 0 || asked > most {
+                return Err(invalid(format!("a session with {what} {asked}; allowed are 1 to {most}")));
+            }
+        }
+        let options = raw::pairs(args.options);
+        let raw_args = abi::OnebitSessionArgs {
+            context: args.context,
+            sequences: args.sequences,
+            batch: args.batch,
+            threads_decode: args.threads_decode.unwrap_or(0),
+            threads_prefill: args.threads_prefill.unwrap_or(0),
+            options: options.as_ptr(),
+            n_options: options.len(),
+            ..raw::out()
+        };
+        let mut out: abi::OnebitSessionOut = raw::out();
+        // SAFETY: a function of the table, a live model, structs that live for the call.
+        call(|| unsafe { open(model.raw.as_ptr(), &raw const raw_args, &raw mut out) })?;
+        let raw = NonNull::new(out.session).ok_or_else(|| PluginError::broken("session_open succeeded without a session"))?;
+        let session = Self {
+            raw,
+            table: parts.table,
+            limits,
+            allocation: Allocation {
+                context: out.context,
+                state_bytes: out.state_bytes,
+                scratch_bytes: out.scratch_bytes,
+            },
+            batch: args.batch,
+            sequences: args.sequences,
+            _model: model,
+        };
+        if out.context < args.context {
+            return Err(PluginError::broken(format!(
+                "the session holds {} positions, {} were asked for",
+                out.context, args.context
+            )));
+        }
+        Ok(session)
+    }
+
     /// What was allocated.
     pub fn allocated(&self) -> Allocation {
-        todo!()
+        self.allocation
     }
+
     /// What the model can do.
     pub fn limits(&self) -> &ForwardLimits {
-        todo!()
+        &self.limits
     }
-    /// Computes a batch and appends it to the state.
+
+    /// Computes a batch and appends it to the state. After [`Status::CANCELLED`] its rows may or may not be in the state: remove them.
     pub fn forward(&mut self, batch: &Batch<'_>) -> Result<Logits<'_>, PluginError> {
-        let _ = batch;
-        todo!()
+        let forward = self.table.forward.ok_or_else(|| absent("forward"))?;
+        let wanted = self.check(batch)?;
+        let (tokens, embeddings) = match batch.input {
+            Input::Tokens(tokens) => (tokens.as_ptr(), core::ptr::null()),
+            Input::Embeddings(values) => (core::ptr::null(), values.as_ptr()),
+        };
+        let args = abi::OnebitBatch {
+            n: batch.positions.len() as u32,
+            tokens,
+            embeddings,
+            positions: batch.positions.as_ptr(),
+            sequences: batch.sequences.as_ptr(),
+            // A `bool` is one byte, 0 or 1.
+            wants_logits: batch.wants_logits.as_ptr().cast(),
+            cancel: batch.cancel.map_or(core::ptr::null(), |cancel| cancel.as_ptr()),
+            ..raw::out()
+        };
+        let mut out: abi::OnebitLogits = raw::out();
+        // SAFETY: a function of the table, a live session of this thread, structs and slices that live for the call.
+        call(|| unsafe { forward(self.raw.as_ptr(), &raw const args, &raw mut out) })?;
+        let vocabulary = self.limits.vocabulary as usize;
+        if out.rows as usize != wanted || out.vocabulary != self.limits.vocabulary {
+            let said = (out.rows, out.vocabulary);
+            return Err(PluginError::broken(format!(
+                "logits of {} × {} where {wanted} × {vocabulary} were asked for",
+                said.0, said.1
+            )));
+        }
+        // SAFETY: owned by the session and valid until the next call on it, which the borrow of `self` keeps away.
+        let data = unsafe { raw::slice(out.data, wanted * vocabulary, "logits") }?;
+        if let Some(index) = first_unusable(data) {
+            let (row, token) = (index / vocabulary, index % vocabulary);
+            return Err(PluginError::broken(format!(
+                "the logit of token {token} in row {row} is {}",
+                data[index]
+            )));
+        }
+        Ok(Logits { data, vocabulary })
     }
+
+    /// The number of rows that want logits, if everything about the batch is in range.
+    fn check(&self, batch: &Batch<'_>) -> Result<usize, PluginError> {
+        let n = batch.positions.len();
+        if n == 0 || n > self.batch as usize {
+            return Err(invalid(format!("a batch of {n} rows; allowed are 1 to {}", self.batch)));
+        }
+        let rows = match batch.input {
+            Input::Tokens(tokens) => {
+                if let Some(token) = tokens.iter().find(|token| **token >= self.limits.vocabulary) {
+                    return Err(invalid(format!("token {token} of a vocabulary of {}", self.limits.vocabulary)));
+                }
+                tokens.len()
+            }
+            Input::Embeddings(_) if !self.limits.embeddings => {
+                return Err(PluginError::new(Status::UNSUPPORTED, "this model takes no embedding rows"));
+            }
+            Input::Embeddings(values) => {
+                let width = self.limits.embedding as usize;
+                if values.len() % width != 0 {
+                    return Err(invalid(format!("{} values are no rows of {width}", values.len())));
+                }
+                values.len() / width
+            }
+        };
+        if rows != n || batch.sequences.len() != n || batch.wants_logits.len() != n {
+            return Err(invalid("the slices of a batch differ in length"));
+        }
+        if let Some(sequence) = batch.sequences.iter().find(|sequence| **sequence >= self.sequences) {
+            return Err(invalid(format!("sequence {sequence} of {}", self.sequences)));
+        }
+        Ok(batch.wants_logits.iter().filter(|wanted| **wanted).count())
+    }
+
     /// Copies positions `p0 ..< p1` of `source` into the empty `destination`; `p1 = u32::MAX` = to the end.
     pub fn seq_copy(&mut self, source: u32, destination: u32, p0: u32, p1: u32) -> Result<(), PluginError> {
-        let _ = (source, destination, p0, p1);
-        todo!()
+        self.seq(
+            self.table.seq_copy,
+            "seq_copy",
+            abi::OnebitSeqArgs {
+                sequence: source,
+                destination,
+                p0,
+                p1,
+                ..raw::out()
+            },
+        )
     }
-    /// Removes positions `p0 ..< p1`.
+
+    /// Removes positions `p0 ..< p1`. A whole sequence always works.
     pub fn seq_remove(&mut self, sequence: u32, p0: u32, p1: u32) -> Result<(), PluginError> {
-        let _ = (sequence, p0, p1);
-        todo!()
+        self.seq(
+            self.table.seq_remove,
+            "seq_remove",
+            abi::OnebitSeqArgs {
+                sequence,
+                p0,
+                p1,
+                ..raw::out()
+            },
+        )
     }
+
     /// Adds `delta` to positions `p0 ..< p1`.
     pub fn seq_shift(&mut self, sequence: u32, p0: u32, p1: u32, delta: i32) -> Result<(), PluginError> {
-        let _ = (sequence, p0, p1, delta);
-        todo!()
+        self.seq(
+            self.table.seq_shift,
+            "seq_shift",
+            abi::OnebitSeqArgs {
+                sequence,
+                p0,
+                p1,
+                delta,
+                ..raw::out()
+            },
+        )
     }
+
+    fn seq(&mut self, function: Option<SeqFunction>, name: &str, args: abi::OnebitSeqArgs) -> Result<(), PluginError> {
+        let function = function.ok_or_else(|| not_offered(name))?;
+        self.check_sequence(args.sequence)?;
+        self.check_sequence(args.destination)?;
+        if args.p0 > args.p1 {
+            return Err(invalid(format!("{name} of positions {} to {}", args.p0, args.p1)));
+        }
+        // SAFETY: a function of the table, a live session of this thread.
+        call(|| unsafe { function(self.raw.as_ptr(), &raw const args) })
+    }
+
+    fn check_sequence(&self, sequence: u32) -> Result<(), PluginError> {
+        if sequence < self.sequences {
+            Ok(())
+        } else {
+            Err(invalid(format!("sequence {sequence} of {}", self.sequences)))
+        }
+    }
+
     /// Bytes that [`Session::state_save`] would give now.
     pub fn state_size(&mut self, sequence: u32) -> Result<u64, PluginError> {
-        let _ = sequence;
-        todo!()
+        let function = self.table.state_size.ok_or_else(|| not_offered("state_size"))?;
+        self.check_sequence(sequence)?;
+        let mut bytes = 0;
+        // SAFETY: as in `seq`.
+        call(|| unsafe { function(self.raw.as_ptr(), sequence, &raw mut bytes) })?;
+        Ok(bytes)
     }
+
     /// The state of one sequence.
     pub fn state_save(&mut self, sequence: u32) -> Result<Vec<u8>, PluginError> {
-        let _ = sequence;
-        todo!()
+        let function = self.table.state_save.ok_or_else(|| not_offered("state_save"))?;
+        let size = self.state_size(sequence)?;
+        // A lie about the size must not take the machine's memory: one sequence's state is part of what the session allocated.
+        let most = self.allocation.state_bytes.saturating_mul(4).saturating_add(64 << 20);
+        if size > most {
+            return Err(PluginError::broken(format!(
+                "one sequence's state has {size} bytes, the session allocated {}",
+                self.allocation.state_bytes
+            )));
+        }
+        let mut buffer = Vec::new();
+        let no_memory = |_| PluginError {
+            want: size,
+            ..PluginError::new(Status::OUT_OF_HOST_MEMORY, format!("no memory for {size} bytes of state"))
+        };
+        buffer.try_reserve_exact(size as usize).map_err(no_memory)?;
+        buffer.resize(size as usize, 0);
+        let mut written = size;
+        // SAFETY: as in `seq`; the buffer has `written` bytes.
+        call(|| unsafe { function(self.raw.as_ptr(), sequence, buffer.as_mut_ptr().cast(), &raw mut written) })?;
+        if written > size {
+            return Err(PluginError::broken(format!("state_save wrote {written} bytes into {size}")));
+        }
+        buffer.truncate(written as usize);
+        Ok(buffer)
     }
-    /// Replaces the state of one sequence.
+
+    /// Replaces the state of one sequence by what [`Session::state_save`] gave.
     pub fn state_load(&mut self, sequence: u32, state: &[u8]) -> Result<(), PluginError> {
-        let _ = (sequence, state);
-        todo!()
+        let function = self.table.state_load.ok_or_else(|| not_offered("state_load"))?;
+        self.check_sequence(sequence)?;
+        // SAFETY: as in `seq`; the slice lives for the call.
+        call(|| unsafe { function(self.raw.as_ptr(), sequence, state.as_ptr().cast(), state.len() as u64) })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(close) = self.table.session_close {
+            // SAFETY: a live session; nothing else was made from it.
+            unsafe { close(self.raw.as_ptr()) }
+        }
+    }
+}
+
+type SeqFunction = unsafe extern "C" fn(*mut abi::OnebitSession, *const abi::OnebitSeqArgs) -> abi::OnebitStatus;
+
+fn invalid(message: impl Into<String>) -> PluginError {
+    PluginError::new(Status::INVALID_ARGUMENT, message)
+}
+
+fn not_offered(name: &str) -> PluginError {
+    PluginError::new(Status::UNSUPPORTED, format!("this plugin does not offer {name}"))
+}
+
+/// The first value that no sampler can use. −∞ is a way to say "never" and stays.
+fn first_unusable(data: &[f32]) -> Option<usize> {
+    // Without a branch per value, so that it costs a few microseconds per row.
+    let bad = data.iter().fold(false, |bad, value| bad | !(*value < f32::INFINITY));
+    if bad {
+        data.iter().position(|value| value.is_nan() || *value == f32::INFINITY)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_unusable;
+
+    #[test]
+    fn nan_and_plus_infinity_are_found_and_minus_infinity_is_allowed() {
+        assert_eq!(first_unusable(&[0.0, f32::NEG_INFINITY, 1.0]), None);
+        assert_eq!(first_unusable(&[0.0, f32::NAN, 1.0]), Some(1));
+        assert_eq!(first_unusable(&[0.0, 1.0, f32::INFINITY]), Some(2));
+        assert_eq!(first_unusable(&[]), None);
     }
 }

@@ -3,6 +3,12 @@
 //! What is absent is a note for a person, not an error: a machine without libvulkan has a processor. The list is made once and given to
 //! every plugin, so that all of them speak of the same things by the same names.
 
+mod accel;
+mod cpu;
+mod vulkan;
+
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 /// What a device is.
@@ -57,5 +63,14 @@ pub struct DeviceList {
 
 /// Lists the devices. Starts the Vulkan drivers: call it in a process that may die (probe, doctor), never in the front.
 pub fn list() -> DeviceList {
-    todo!()
+    let mut notes = Vec::new();
+    let mut devices = vec![cpu::device()];
+    devices.extend(vulkan::list(&mut notes));
+    devices.extend(accel::list(Path::new("/sys/class/accel"), &mut notes));
+    DeviceList { devices, notes }
+}
+
+/// The processor alone: what needs no driver, and so may be asked for in any process.
+pub fn cpu() -> Device {
+    cpu::device()
 }

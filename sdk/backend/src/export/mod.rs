@@ -77,7 +77,7 @@ macro_rules! export_plugin {
             }
 
             /// Door 1, under the name that abi_stable looks for; the test `the_doors_have_their_names` holds it to that.
-            #[unsafe(export_name = "_1_0root_1module_1loader")]
+            #[unsafe(export_name = "_1as_0lib_1header_0root_bmodule_bloader")]
             static ROOT: $crate::export::abi_stable::library::LibHeader = $crate::export::lib_header::<$plugin>();
         };
     };

@@ -47,7 +47,7 @@ pub const fn lib_header<P: Exported>() -> LibHeader {
 mod tests {
     #[test]
     fn the_doors_have_their_names() {
-        assert_eq!(abi_stable::library::ROOT_MODULE_LOADER_NAME, "_1_0root_1module_1loader");
+        assert_eq!(abi_stable::library::ROOT_MODULE_LOADER_NAME, "_1as_0lib_1header_0root_bmodule_bloader");
         assert_eq!(onebit_plugin_api::ONEBIT_ENTRY_SYMBOL, c"onebit_plugin_v1");
     }
 }

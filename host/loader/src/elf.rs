@@ -1,0 +1,191 @@
+//! What the loader reads from a shared library without loading it: its machine, its notes, what it needs and where it looks for it.
+//!
+//! Only program headers are used: they are what the dynamic linker itself goes by, and they survive every kind of stripping. Nothing in
+//! the file is believed: counts and sizes have limits, and each read is checked against the file's length.
+
+use std::fs::File;
+use std::path::Path;
+
+use object::LittleEndian;
+use object::elf::{self, FileHeader64, ProgramHeader64};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::read::{ReadCache, StringTable};
+
+use onebit_plugin_api as abi;
+
+/// Program headers a library may have. Real ones have about ten.
+const MAX_SEGMENTS: u16 = 128;
+/// Bytes of a note or dynamic segment. Real ones have a few thousand.
+const MAX_SEGMENT: u64 = 1 << 20;
+/// Libraries one library may need.
+const MAX_NEEDED: usize = 256;
+
+/// The facts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ElfFacts {
+    /// `e_machine`.
+    pub machine: u16,
+    /// Text of the onebit note.
+    pub note: Option<Vec<u8>>,
+    /// `DT_NEEDED`, in order.
+    pub needed: Vec<String>,
+    /// `DT_RUNPATH`, split.
+    pub runpath: Option<Vec<String>>,
+    /// `DT_RPATH`, split.
+    pub rpath: Vec<String>,
+}
+
+/// Name of an `e_machine`, for people.
+pub(crate) fn machine_name(machine: u16) -> String {
+    match elf::Machine(machine) {
+        elf::EM_X86_64 => "x86_64".into(),
+        elf::EM_AARCH64 => "aarch64".into(),
+        elf::EM_RISCV => "riscv64".into(),
+        elf::EM_386 => "i686".into(),
+        elf::EM_ARM => "arm".into(),
+        elf::EM_PPC64 => "powerpc64".into(),
+        elf::EM_S390 => "s390x".into(),
+        elf::EM_LOONGARCH => "loongarch64".into(),
+        _ => format!("machine {machine}"),
+    }
+}
+
+/// `e_machine` of this host's own architecture.
+pub(crate) fn own_machine() -> u16 {
+    let machine = match std::env::consts::ARCH {
+        "x86_64" => elf::EM_X86_64,
+        "aarch64" => elf::EM_AARCH64,
+        "riscv64" => elf::EM_RISCV,
+        "loongarch64" => elf::EM_LOONGARCH,
+        "powerpc64" => elf::EM_PPC64,
+        "s390x" => elf::EM_S390,
+        _ => elf::EM_NONE,
+    };
+    machine.0
+}
+
+/// Reads the facts; the error is one sentence about the file's damage.
+pub(crate) fn read(path: &Path) -> Result<ElfFacts, String> {
+    let file = File::open(path).map_err(|error| format!("cannot be opened: {error}"))?;
+    let cache = ReadCache::new(file);
+    parse(&cache).map_err(|error| format!("is no usable shared library: {error}"))
+}
+
+type Header = FileHeader64<LittleEndian>;
+
+fn parse(data: &ReadCache<File>) -> Result<ElfFacts, String> {
+    let text = |error: object::read::Error| error.to_string();
+    let header = Header::parse(data).map_err(text)?;
+    let endian = header.endian().map_err(text)?;
+    if header.e_type(endian) != elf::ET_DYN {
+        return Err("it is an ELF file, but not a shared object".into());
+    }
+    if header.e_phnum(endian) > MAX_SEGMENTS {
+        return Err(format!(
+            "{} program headers, at most {MAX_SEGMENTS} are read",
+            header.e_phnum(endian)
+        ));
+    }
+    let segments = header.program_headers(endian, data).map_err(text)?;
+    let mut facts = ElfFacts {
+        machine: header.e_machine(endian).0,
+        ..ElfFacts::default()
+    };
+    for segment in segments {
+        let kind = segment.p_type(endian);
+        if kind != elf::PT_NOTE && kind != elf::PT_DYNAMIC {
+            continue;
+        }
+        if segment.p_filesz(endian) > MAX_SEGMENT {
+            return Err(format!(
+                "a segment of {} bytes where at most {MAX_SEGMENT} are read",
+                segment.p_filesz(endian)
+            ));
+        }
+        if kind == elf::PT_NOTE {
+            read_notes(segment, data, &mut facts)?;
+        } else {
+            read_dynamic(segment, segments, data, &mut facts)?;
+        }
+    }
+    Ok(facts)
+}
+
+fn read_notes(segment: &ProgramHeader64<LittleEndian>, data: &ReadCache<File>, facts: &mut ElfFacts) -> Result<(), String> {
+    let text = |error: object::read::Error| error.to_string();
+    let Some(mut notes) = segment.notes(LittleEndian, data).map_err(text)? else {
+        return Ok(());
+    };
+    while let Some(note) = notes.next().map_err(text)? {
+        if note.name() != b"onebit" || note.n_type(LittleEndian).0 != abi::ONEBIT_NOTE_TYPE {
+            continue;
+        }
+        if note.desc().len() > abi::ONEBIT_NOTE_MAX {
+            return Err(format!(
+                "the onebit note has {} bytes, at most {} are read",
+                note.desc().len(),
+                abi::ONEBIT_NOTE_MAX
+            ));
+        }
+        if facts.note.is_some() {
+            return Err("there is more than one onebit note".into());
+        }
+        facts.note = Some(note.desc().to_vec());
+    }
+    Ok(())
+}
+
+fn read_dynamic(
+    segment: &ProgramHeader64<LittleEndian>,
+    segments: &[ProgramHeader64<LittleEndian>],
+    data: &ReadCache<File>,
+    facts: &mut ElfFacts,
+) -> Result<(), String> {
+    let endian = LittleEndian;
+    let Some(entries) = segment.dynamic(endian, data).map_err(|error| error.to_string())? else {
+        return Ok(());
+    };
+    let entries = || entries.iter().take_while(|entry| entry.d_tag(endian) != elf::DT_NULL);
+    let value = |tag| entries().find(|entry| entry.d_tag(endian) == tag).map(|entry| entry.d_val(endian));
+    let (Some(address), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) else {
+        return Ok(());
+    };
+    let start = file_offset(segments, address).ok_or("its string table lies in no segment")?;
+    let end = start.checked_add(size).ok_or("its string table has no end")?;
+    let strings = StringTable::new(data, start, end);
+    let string = |offset: u64| -> Result<String, String> {
+        let bytes = u32::try_from(offset)
+            .ok()
+            .and_then(|offset| strings.get(offset).ok())
+            .ok_or("a name lies outside its string table")?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| "a name is not UTF-8".to_owned())
+    };
+    let split = |paths: String| {
+        paths
+            .split(':')
+            .filter(|path| !path.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    for entry in entries() {
+        match entry.d_tag(endian) {
+            elf::DT_NEEDED if facts.needed.len() == MAX_NEEDED => return Err(format!("it needs more than {MAX_NEEDED} libraries")),
+            elf::DT_NEEDED => facts.needed.push(string(entry.d_val(endian))?),
+            elf::DT_RUNPATH => facts.runpath = Some(split(string(entry.d_val(endian))?)),
+            elf::DT_RPATH => facts.rpath = split(string(entry.d_val(endian))?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn file_offset(segments: &[ProgramHeader64<LittleEndian>], address: u64) -> Option<u64> {
+    let endian = LittleEndian;
+    segments
+        .iter()
+        .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
+        .find_map(|segment| {
+            let within = address.checked_sub(segment.p_vaddr(endian))?;
+            (within < segment.p_filesz(endian)).then(|| segment.p_offset(endian).checked_add(within))?
+        })
+}
