@@ -1,1 +1,23 @@
-//! (being written)
+//! Worker processes: the protocol between host and worker, the worker itself, and the supervisor that keeps workers.
+//!
+//! A plugin is foreign code. It runs in a process of its own, where its crash is a value ([`Death`]), its hang has an end, and its memory comes
+//! back as a whole. The front process holds [`Lease`]s and never maps a plugin.
+
+pub mod child;
+mod death;
+mod error;
+pub mod host;
+pub mod probe;
+pub mod protocol;
+mod spec;
+mod supervisor;
+#[cfg(test)]
+mod testing;
+
+pub use death::{Cause, Death};
+pub use error::WorkerError;
+pub use host::{Host, HostConfig, HostError, LeaseOptions, ModelState, ModelSummary, PluginOutcome, PluginReport};
+pub use spec::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate};
+pub use supervisor::{
+    Crash, Generation, Lease, Lifecycle, RestartPolicy, Supervisor, SupervisorConfig, UnloadReason, WorkerState, WorkerStatus,
+};

@@ -1,0 +1,122 @@
+//! The worker process: maps one plugin, opens one model, answers over one socket, and ends.
+//!
+//! It trusts nothing it maps. The plugin's stdout and stderr are logs; the protocol runs over a descriptor that no plugin is told of. When the
+//! host is gone the worker is gone, at once, even if the plugin hangs. It is the same program as the host, so the two always speak the same
+//! protocol; should they not, the greeting says so.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `process` | moves the descriptors, ties the life to the host's |
+//! | `logging` | log lines as JSON on stderr |
+//! | `inbox`, `outbox` | the thread that reads the socket, the thread that writes it |
+//! | `load` | plugin, model, engine |
+//! | `serve` | requests to the engine, events back |
+
+mod inbox;
+mod load;
+mod logging;
+mod outbox;
+mod process;
+mod serve;
+
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use onebit_loader::CancelFlag;
+
+pub(crate) use load::{Loaded, load};
+pub(crate) use serve::{Outlet, Server};
+
+use crate::protocol::{FromWorker, Hello, LoadOrder, Stats, ToWorker};
+use inbox::Inbox;
+use outbox::Outbox;
+
+/// What keeps a worker from serving at all. It goes to stderr, where the host finds it.
+#[derive(Debug, thiserror::Error)]
+enum ChildError {
+    #[error("this command is started by onebit-host itself; descriptor 0 is not its socket: {0}")]
+    NoSocket(std::io::Error),
+    #[error("{what}: {error}")]
+    System { what: &'static str, error: std::io::Error },
+    #[error("the host greeted with {theirs:?}, this worker is {ours:?}: the program was replaced while the host ran; restart the host")]
+    Build { ours: Box<Hello>, theirs: Box<Hello> },
+    #[error("the host did not say what to load")]
+    NoOrder,
+}
+
+/// The whole life of a worker process. The host's socket is descriptor 0.
+///
+/// Call it first thing in `main`: it moves stdin and stdout away and installs the log.
+#[must_use]
+pub fn worker_main() -> ExitCode {
+    let socket = match process::settle() {
+        Ok(socket) => socket,
+        Err(error) => {
+            // No log yet; stderr is all there is.
+            eprintln!("onebit-host worker: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    logging::install();
+    match run(socket) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(socket: UnixStream) -> Result<(), ChildError> {
+    let system = |what| move |error| ChildError::System { what, error };
+    let reading = socket.try_clone().map_err(system("the socket cannot be shared between threads"))?;
+    // The greeting goes out first: a host of another build must be able to tell what it talks to.
+    let outbox = Outbox::start(socket).map_err(system("the writing thread cannot be started"))?;
+    let cancel = CancelFlag::new();
+    let inbox = Inbox::start(reading, cancel.clone()).map_err(system("the reading thread cannot be started"))?;
+
+    let theirs = inbox.greeting().ok_or(ChildError::NoOrder)?;
+    let ours = Hello::ours();
+    if !ours.agrees_with(&theirs) {
+        outbox.close();
+        return Err(ChildError::Build { ours: Box::new(ours), theirs: Box::new(theirs) });
+    }
+    let Some(ToWorker::Load(order)) = inbox.next() else { return Err(ChildError::NoOrder) };
+    serve_order(&order, &inbox, &outbox, &cancel);
+    outbox.close();
+    Ok(())
+}
+
+fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &CancelFlag) {
+    tracing::info!(model = order.model, plugin = order.plugin_id, device = order.device.id, "loading");
+    let outlet = outbox.outlet();
+    let mut progress = |fraction| outlet.push(FromWorker::LoadProgress { fraction });
+    let loaded = match load(order, &mut progress, cancel) {
+        Ok(loaded) => loaded,
+        Err(failure) => {
+            tracing::error!(status = failure.status, "{}", failure.message);
+            outlet.push(FromWorker::LoadFailed(failure));
+            return;
+        }
+    };
+    let Loaded { engine, facts } = loaded;
+    let engine = Arc::new(engine);
+    outbox.watch(engine.clone());
+    let server = match Server::start(engine, outlet.clone()) {
+        Ok(server) => server,
+        Err(error) => {
+            outlet.push(FromWorker::LoadFailed(load::engine_failure("internal", format!("a thread cannot be started: {error}"))));
+            return;
+        }
+    };
+    tracing::info!(model = order.model, context = facts.context, slots = facts.slots, "ready");
+    outlet.push(FromWorker::Ready { facts: Box::new(facts), stats: Stats { progress: 0, ..process::measure() } });
+    while let Some(message) = inbox.next() {
+        if matches!(message, ToWorker::Shutdown) {
+            break;
+        }
+        server.handle(message);
+    }
+    tracing::info!(model = order.model, "ending");
+}

@@ -1,0 +1,116 @@
+//! Requests to the engine, events back; the same in a worker process and inside the host.
+//!
+//! A generation goes to the engine's own thread. What blocks (embedding, long texts to tokens) has threads of its own, so that it stands in
+//! nobody's way. Every request gets its last word, also one that was cancelled before it began.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use onebit_engine::{EmbedRequest, Engine, EngineError, Event, Prompt, RequestId, TokenId};
+use onebit_loader::CancelFlag;
+
+use crate::protocol::{FromWorker, ToWorker};
+
+/// Threads for embeddings and tokens. One is not enough: a long embedding would keep token counts waiting.
+const CALL_THREADS: usize = 2;
+
+/// Where answers go. Must not block: it is called on the engine's thread.
+pub(crate) trait Outlet: Send + Sync + 'static {
+    /// Takes a message.
+    fn push(&self, message: FromWorker);
+}
+
+/// A call that blocks.
+enum Call {
+    Embed { request_id: String, request: EmbedRequest, cancel: CancelFlag },
+    Encode { prompt: Prompt, add_special: bool },
+    Decode { tokens: Vec<TokenId> },
+}
+
+/// An engine and the threads around it. Dropping it stops the engine; calls in progress keep it until they end.
+pub(crate) struct Server {
+    engine: Arc<Engine>,
+    outlet: Arc<dyn Outlet>,
+    /// Embeddings that have not ended.
+    embeds: Arc<Mutex<HashMap<u64, CancelFlag>>>,
+    /// One queue for embeddings, one for tokens.
+    calls: [Sender<(u64, Call)>; CALL_THREADS],
+}
+
+impl Server {
+    pub(crate) fn start(engine: Arc<Engine>, outlet: Arc<dyn Outlet>) -> std::io::Result<Self> {
+        let embeds = Arc::<Mutex<HashMap<u64, CancelFlag>>>::default();
+        let spawn = |name: &str| {
+            let (sender, calls) = unbounded();
+            let (engine, outlet, embeds) = (engine.clone(), outlet.clone(), embeds.clone());
+            std::thread::Builder::new().name(name.into()).spawn(move || serve_calls(&calls, &engine, outlet.as_ref(), &embeds))?;
+            Ok::<_, std::io::Error>(sender)
+        };
+        let calls = [spawn("worker-embed")?, spawn("worker-tokens")?];
+        Ok(Self { engine, outlet, embeds, calls })
+    }
+
+    /// Starts what the message asks for. Does not block.
+    pub(crate) fn handle(&self, message: ToWorker) {
+        match message {
+            ToWorker::Generate { id, request_id, request } => {
+                tracing::debug!(request_id, id, "generation begins");
+                let outlet = self.outlet.clone();
+                let sink = move |event: Event| {
+                    match &event {
+                        Event::Finished(end) => {
+                            tracing::debug!(request_id, reason = ?end.reason, tokens = end.usage.completion_tokens, "generation ended");
+                        }
+                        Event::Failed(error) => tracing::info!(request_id, %error, "generation failed"),
+                        _ => {}
+                    }
+                    outlet.push(FromWorker::Event { id, event });
+                };
+                self.engine.submit(RequestId(id), *request, Box::new(sink));
+            }
+            ToWorker::Embed { id, request_id, request } => {
+                let cancel = CancelFlag::new();
+                self.embeds.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
+                self.call(0, id, Call::Embed { request_id, request, cancel });
+            }
+            ToWorker::Encode { id, prompt, add_special } => self.call(1, id, Call::Encode { prompt, add_special }),
+            ToWorker::Decode { id, tokens } => self.call(1, id, Call::Decode { tokens }),
+            ToWorker::Cancel { id } => {
+                self.engine.cancel(RequestId(id));
+                if let Some(cancel) = self.embeds.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+                    cancel.set();
+                }
+            }
+            // The order and the end are matters of whoever owns this server.
+            ToWorker::Load(_) | ToWorker::Shutdown => {}
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn call(&self, queue: usize, id: u64, call: Call) {
+        // The threads live as long as the sender.
+        self.calls[queue].send((id, call)).ok();
+    }
+}
+
+fn serve_calls(calls: &Receiver<(u64, Call)>, engine: &Engine, outlet: &dyn Outlet, embeds: &Mutex<HashMap<u64, CancelFlag>>) {
+    for (id, call) in calls {
+        let answer = match call {
+            Call::Embed { request_id, request, cancel } => {
+                let result = if cancel.is_set() { Err(EngineError::Cancelled) } else { engine.embed(&request, &cancel) };
+                embeds.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                if let Err(error) = &result {
+                    tracing::info!(request_id, %error, "embedding failed");
+                }
+                FromWorker::Embedded { id, result }
+            }
+            Call::Encode { prompt, add_special } => FromWorker::Encoded { id, result: engine.encode(&prompt, add_special) },
+            Call::Decode { tokens } => FromWorker::Decoded { id, result: engine.decode(&tokens) },
+        };
+        outlet.push(answer);
+    }
+}
