@@ -65,7 +65,7 @@ impl Process {
 
         let watched = (|| {
             let pid = Pid::from_child(&child);
-            let pidfd = AsyncFd::register(pidfd_open(pid, PidfdFlags::empty())?)?;
+            let pidfd = watchable(pidfd_open(pid, PidfdFlags::empty())?)?;
             let stderr = child.stderr.take().ok_or_else(|| io::Error::other("the worker has no stderr"))?;
             Ok::<_, io::Error>((pidfd, pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?))
         })();
@@ -151,6 +151,14 @@ impl Drop for Process {
         }
         self.sweep();
     }
+}
+
+#[allow(
+    deprecated,
+    reason = "the successor is an unsafe function whose condition, one open descriptor for the whole life, an OwnedFd keeps by its type"
+)]
+fn watchable(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(pidfd)
 }
 
 type ForkJob = (Command, oneshot::Sender<io::Result<Child>>);
