@@ -1,0 +1,169 @@
+//! Small real plugins for tests: builds them on demand and lays them out as installed.
+//!
+//! | name | language | what it is |
+//! |---|---|---|
+//! | `ngram` | Rust, through the SDK | honest: a byte-level trigram model with exact state |
+//! | `ngram-c` | C, through the header | the same model, bit for bit |
+//! | `faulty` | Rust, through the SDK | fails as told: panic, segfault, hang, exit, … |
+//! | `liar` | C, through the header | breaks the contract as told by `ONEBIT_LIE`: sizes, tables, counts |
+//!
+//! ```ignore
+//! let plugins = tempfile::tempdir()?;
+//! let dir = onebit_faults::install(onebit_faults::Which::Ngram, plugins.path())?;   // plugins/ngram/{plugin.toml, *.so}
+//! let model = onebit_faults::ngram_model(plugins.path())?;                          // plugins/story.ngram
+//! ```
+//!
+//! The Rust ones are built by `cargo build` with the variables of the test that asks, so they land in its own target folder, whatever
+//! that is; the C ones by `$CC` or `cc`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A plugin for tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Honest, Rust.
+    Ngram,
+    /// Honest, C.
+    NgramC,
+    /// Fails as told, Rust.
+    Faulty,
+    /// Breaks the contract as told, C.
+    Liar,
+}
+
+impl Which {
+    /// Plugin id, and name of its folder.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Ngram => "ngram",
+            Self::NgramC => "ngram-c",
+            Self::Faulty => "faulty",
+            Self::Liar => "liar",
+        }
+    }
+
+    fn toml(self) -> &'static str {
+        match self {
+            Self::Ngram => include_str!("../ngram/plugin.toml"),
+            Self::NgramC => include_str!("../c/ngram-c.toml"),
+            Self::Faulty => include_str!("../faulty/plugin.toml"),
+            Self::Liar => include_str!("../c/liar.toml"),
+        }
+    }
+}
+
+/// Builds a plugin and puts it into `plugins/<id>/`, as it would be installed. Returns that folder.
+pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
+    let dir = plugins.join(which.id());
+    fs::create_dir_all(&dir)?;
+    let library = match which {
+        Which::Ngram => build_rust("onebit-fault-ngram", &dir)?,
+        Which::Faulty => build_rust("onebit-fault-faulty", &dir)?,
+        Which::NgramC => build_c("ngram.c", &dir.join("libngram_c.so"), &[])?,
+        Which::Liar => build_c("liar.c", &dir.join("libliar.so"), &[])?,
+    };
+    let toml = dir.join("plugin.toml");
+    fs::write(&toml, which.toml().replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
+    for (path, mode) in [(&dir, 0o755), (&toml, 0o644), (&library, 0o755)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(dir)
+}
+
+/// Writes a small model for `ngram` and `ngram-c` into `dir` and returns its path.
+pub fn ngram_model(dir: &Path) -> io::Result<PathBuf> {
+    let path = dir.join("story.ngram");
+    let story = "The moon is far. The sea is near.\n\nA cat sat on the mat and the rat ran.\n\nWhat is one and one? Two.\n\n";
+    fs::write(&path, format!("ngram1\n{story}"))?;
+    Ok(path)
+}
+
+/// Writes a model file for `faulty` whose name says what goes wrong, for example `panic-forward`.
+pub fn faulty_model(dir: &Path, fault: &str) -> io::Result<PathBuf> {
+    let path = dir.join(format!("{fault}.fault"));
+    fs::write(&path, "fault\n")?;
+    Ok(path)
+}
+
+/// Where the sources of these plugins lie.
+fn sources() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn build_rust(package: &str, dir: &Path) -> io::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let output = Command::new(cargo)
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            package,
+            "--message-format",
+            "json-render-diagnostics",
+        ])
+        .current_dir(sources())
+        .output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!(
+            "building {package} failed:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )));
+    }
+    let built = String::from_utf8_lossy(&output.stdout);
+    let library = built
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find_map(|message| {
+            let of_package = message["reason"] == "compiler-artifact" && message["target"]["name"] == package.replace('-', "_");
+            let files = message["filenames"].as_array()?;
+            files
+                .iter()
+                .filter_map(|file| file.as_str())
+                .find(|file| of_package && file.ends_with(".so"))
+                .map(PathBuf::from)
+        });
+    let library = library.ok_or_else(|| io::Error::other(format!("cargo named no library of {package}")))?;
+    let place = dir.join(library.file_name().unwrap_or_default());
+    fs::copy(&library, &place)?;
+    Ok(place)
+}
+
+/// Compiles one of the C plugins, or a C file of a test's own, against the header.
+pub fn build_c(source: &str, library: &Path, flags: &[&str]) -> io::Result<PathBuf> {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| OsString::from("cc"));
+    let output = Command::new(compiler)
+        .args([
+            "-std=c11",
+            "-O1",
+            "-g",
+            "-fPIC",
+            "-shared",
+            "-fvisibility=hidden",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+        ])
+        .arg("-I")
+        .arg(sources().join("../../plugin-api/include"))
+        .arg(format!("-DPLUGIN_VERSION=\"{}\"", env!("CARGO_PKG_VERSION")))
+        .args(flags)
+        .arg(sources().join("c").join(source))
+        .arg("-o")
+        .arg(library)
+        .arg("-lm")
+        .output()?;
+    if output.status.success() {
+        Ok(library.to_owned())
+    } else {
+        Err(io::Error::other(format!(
+            "compiling {source} failed:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )))
+    }
+}
