@@ -513,3 +513,7 @@ fn check_options(plugin: &PluginEntry, serve: &Serve) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "choose_tests.rs"]
+mod tests;
