@@ -477,3 +477,7 @@ pub fn fingerprint(paths: &CatalogPaths) -> u64 {
     stamps.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+#[path = "catalog_tests.rs"]
+mod tests;
