@@ -57,7 +57,7 @@ fn a_manifest_from_a_windows_editor_is_read_and_a_broken_one_hurts_only_itself()
     let folder = home.path().join("config/onebit/models.d");
     std::fs::create_dir_all(&folder).unwrap();
     let good = format!(
-        "schema = 1\nname = \"mine\"\n\n[source]\nfile = \"{}\"\n\n[[serve]]\nplugin = \"vulkan-ggml\"\ndevice = \"cpu\"\n",
+        "schema = 1\nname = \"mine\"\n\n[model]\nfile = \"{}\"\n\n[[serve]]\nplugin = \"vulkan-ggml\"\ndevice = \"cpu\"\n",
         onebit_tests::MODEL_FILE
     );
     std::fs::write(folder.join("mine.toml"), format!("\u{feff}{}", good.replace('\n', "\r\n"))).unwrap();

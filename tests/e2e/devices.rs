@@ -26,7 +26,7 @@ fn only_on(home: &Home, device: &str) {
     let folder = home.path().join("config/onebit/models.d");
     std::fs::create_dir_all(&folder).unwrap();
     let manifest = format!(
-        "schema = 1\nname = \"only-there\"\n\n[source]\nfile = \"{MODEL_FILE}\"\n\n[[serve]]\nplugin = \"vulkan-ggml\"\ndevice = \"{device}\"\n"
+        "schema = 1\nname = \"only-there\"\n\n[model]\nfile = \"{MODEL_FILE}\"\n\n[[serve]]\nplugin = \"vulkan-ggml\"\ndevice = \"{device}\"\n"
     );
     std::fs::write(folder.join("only-there.toml"), manifest).unwrap();
 }

@@ -12,6 +12,7 @@ use crate::{http, model, paths, process, setup, stage};
 
 /// Options of `demo`.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// The question.
     #[arg(default_value = "What is 2+2?")]

@@ -64,3 +64,13 @@ fn main() -> std::process::ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_commands_and_their_options_do_not_contradict_each_other() {
+        super::Cli::command().debug_assert();
+    }
+}

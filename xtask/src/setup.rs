@@ -9,6 +9,7 @@ use crate::{packages, process, vulkan_sdk};
 
 /// Options of `setup`, shared by the commands that begin with it.
 #[derive(clap::Args, Clone, Default)]
+#[group(skip)]
 pub struct Args {
     /// Install without asking.
     #[arg(long)]

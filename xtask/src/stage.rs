@@ -12,6 +12,7 @@ use crate::{cargo, paths, process, vulkan_sdk};
 
 /// Options of `stage`.
 #[derive(clap::Args, Clone, Default)]
+#[group(skip)]
 pub struct Args {
     #[command(flatten)]
     pub setup: setup::Args,

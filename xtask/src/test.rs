@@ -13,6 +13,7 @@ use crate::{cargo, model, paths, process, setup, stage, vulkan_sdk};
 
 /// Options of `test`.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// Only the checks and the tests that need no built tree and no model.
     #[arg(long)]

@@ -22,6 +22,7 @@ use report::{Bar, Report, Series};
 
 /// Options of `bench`.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// Rounds; the median of each measure is reported.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..))]
