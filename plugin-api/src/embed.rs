@@ -37,13 +37,13 @@ pub struct OnebitEmbedArgs {
     pub normalise: u32,
     /// Becomes non-zero when the work is to stop; looked at at least every 50 ms. May be null.
     pub cancel: *const u32,
-    /// Written: `n × dimension` values, row-major. Owned by the caller.
+    /// Written: `n × dimension` values, row-major. Owned and initialised by the caller.
     pub vectors: *mut f32,
     /// Values that fit into `vectors`.
     pub capacity: usize,
 }
 
-/// The table of `onebit.embed/1`. All functions must be there. One call at a time per model, from any thread.
+/// The table of `onebit.embed/1`. All functions must be there. `embed` from any thread, one call at a time per model.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OnebitEmbed {

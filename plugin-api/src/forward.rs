@@ -18,7 +18,7 @@ pub const ONEBIT_STATE_SHIFT: u32 = 4;
 /// `forward` takes embedding rows.
 pub const ONEBIT_FORWARD_EMBEDDINGS: u32 = 8;
 
-/// Sequences and their state, made from a model. Belongs to one thread at a time.
+/// Sequences and their state, made from a model. Used by one thread at a time; sessions of one model may compute side by side.
 #[repr(C)]
 pub struct OnebitSession {
     _opaque: [u8; 0],
@@ -159,12 +159,13 @@ pub struct OnebitForward {
     pub struct_size: usize,
     /// Fills `out`. From any thread.
     pub limits: Option<unsafe extern "C" fn(model: *mut OnebitModel, out: *mut OnebitForwardLimits) -> OnebitStatus>,
-    /// Makes a session with empty sequences. The model must outlive it.
+    /// Makes a session with empty sequences. The model must outlive it. From any thread, one call at a time per model.
     pub session_open:
         Option<unsafe extern "C" fn(model: *mut OnebitModel, args: *const OnebitSessionArgs, out: *mut OnebitSessionOut) -> OnebitStatus>,
     /// Frees a session. Null is allowed.
     pub session_close: Option<unsafe extern "C" fn(session: *mut OnebitSession)>,
-    /// Computes a batch and appends it to the state.
+    /// Computes a batch and appends it to the state. On a status other than `ONEBIT_OK` and `ONEBIT_CANCELLED` the state is as before. An
+    /// empty sequence may begin at any position.
     pub forward:
         Option<unsafe extern "C" fn(session: *mut OnebitSession, batch: *const OnebitBatch, out: *mut OnebitLogits) -> OnebitStatus>,
     /// Copies (or shares) state. The destination must be empty. Recurrent models only copy whole sequences.
@@ -175,10 +176,11 @@ pub struct OnebitForward {
     pub seq_shift: Option<unsafe extern "C" fn(session: *mut OnebitSession, args: *const OnebitSeqArgs) -> OnebitStatus>,
     /// Bytes `state_save` would write now. May be null.
     pub state_size: Option<unsafe extern "C" fn(session: *mut OnebitSession, sequence: u32, out_bytes: *mut u64) -> OnebitStatus>,
-    /// Writes the state of one sequence into `buffer` of `*bytes` bytes and sets `*bytes` to what was written. May be null.
+    /// Writes the state of one sequence into `buffer` of `*bytes` initialised bytes and sets `*bytes` to what was written, or with
+    /// `ONEBIT_BUFFER_TOO_SMALL` to what is needed. May be null.
     pub state_save:
         Option<unsafe extern "C" fn(session: *mut OnebitSession, sequence: u32, buffer: *mut c_void, bytes: *mut u64) -> OnebitStatus>,
-    /// Replaces the state of one sequence. `load(save(prefix)) + tail` equals `prefix + tail`, bit for bit. May be null.
+    /// Replaces the state of one sequence. The bytes are untrusted; wrong ones are `ONEBIT_INVALID_ARGUMENT` and change nothing. `load(save(prefix)) + tail` equals `prefix + tail`, bit for bit. May be null.
     pub state_load:
         Option<unsafe extern "C" fn(session: *mut OnebitSession, sequence: u32, buffer: *const c_void, bytes: u64) -> OnebitStatus>,
 }

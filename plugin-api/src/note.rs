@@ -5,7 +5,8 @@
 //!
 //! Keys: `note=1`, `abi_major`, `abi_min_minor` (the lowest host minor it can live with), `abi_built_minor`, `id`, `version` (semver),
 //! `capabilities` (comma-separated ids), `target` (triple), `panic` (`unwind` | `none`), `licence` (SPDX), `doors` (`c`, `rust` or `c,rust`).
-//! A reader ignores keys it does not know.
+//! A reader ignores keys it does not know, and NUL bytes at the end. The section must be allocated (`SHF_ALLOC`), so that it lies in a
+//! `PT_NOTE` segment: readers go by segments, as the dynamic linker does.
 
 /// Owner of the note, padded to 8 bytes.
 pub const ONEBIT_NOTE_OWNER: &[u8; 8] = b"onebit\0\0";

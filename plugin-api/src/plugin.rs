@@ -156,8 +156,9 @@ pub struct OnebitOpenOut {
 
 /// The plugin's table. Lives until the process ends. `info`, `probe`, `fit`, `open`, `close` and `extension` must be there.
 ///
-/// Threads: `info`, `probe` and `fit` from any thread, one call at a time. `open` from any thread. A model and what was made from it
-/// belong to one thread at a time, unless a capability says otherwise.
+/// Threads: `info`, `probe` and `fit` from any thread, one call at a time. `open` from any thread, also side by side. A model may be used
+/// from any thread: functions that take it say whether calls may overlap, and calls into its sessions may overlap with them. What `open`
+/// gave is ended by one `close`, on any thread, after everything made from it is gone.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OnebitPlugin {
@@ -183,7 +184,7 @@ pub struct OnebitPlugin {
 }
 
 /// Door 2, for any language: the one symbol a plugin exports. `host` lives until the process ends. Null, with `report_error` called,
-/// when the plugin cannot live with this host.
+/// when the plugin cannot live with this host. A second call gives the same table, and its `host` need not be kept.
 pub type OnebitEntry = unsafe extern "C" fn(host: *const OnebitHost) -> *const OnebitPlugin;
 
 /// Name of the exported function of door 2.
