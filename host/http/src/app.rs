@@ -1,0 +1,62 @@
+//! What all handlers share.
+
+use std::sync::Arc;
+
+use axum::http::HeaderValue;
+use axum::response::Response;
+use onebit_engine::ModelFacts;
+
+use crate::body::BodyLimits;
+use crate::errors::ApiError;
+use crate::metrics::Metrics;
+use crate::models::{Leased, Models};
+use crate::openai::answer::Waiting;
+use crate::template::Templates;
+
+/// One server's state.
+#[derive(Clone)]
+pub struct App {
+    /// The host.
+    pub models: Arc<dyn Models>,
+    /// Compiled chat templates.
+    pub templates: Arc<Templates>,
+    /// Series.
+    pub metrics: Arc<Metrics>,
+    /// For reading bodies.
+    pub limits: Arc<BodyLimits>,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("App")
+    }
+}
+
+impl App {
+    /// Gets hold of a model and notes how long that took.
+    pub async fn lease(&self, model: &str) -> Result<Arc<dyn Leased>, ApiError> {
+        let waiting = Waiting::begin();
+        let lease = self.models.lease(model).await?;
+        self.metrics.lease(lease.model(), waiting.seconds());
+        Ok(lease)
+    }
+}
+
+/// Writes who computed into an answer's headers.
+pub fn stamp(mut response: Response, facts: &ModelFacts) -> Response {
+    let entries = [
+        ("x-onebit-plugin", facts.plugin.as_str()),
+        ("x-onebit-plugin-version", facts.plugin_version.as_str()),
+        ("x-onebit-device", facts.device.as_str()),
+    ];
+    for (name, value) in entries {
+        match HeaderValue::from_str(value) {
+            Ok(value) => {
+                response.headers_mut().insert(name, value);
+            }
+            // Ids are plain ASCII; a plugin that breaks this rule costs its header, not the answer.
+            Err(_) => tracing::warn!(header = name, value, "not a header value"),
+        }
+    }
+    response
+}

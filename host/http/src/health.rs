@@ -1,0 +1,79 @@
+//! `/healthz`, `/readyz` and `/metrics`: the process lives; the workers' real state; numbers.
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::errors::ApiError;
+use crate::models::{WorkerPhase, WorkerState};
+
+/// The process answers. Says nothing of models and needs no key.
+pub async fn healthz() -> Json<serde_json::Value> {
+    Json(serde_json::json!({"status": "ok"}))
+}
+
+/// `?model=NAME`.
+#[derive(Debug, Default, Deserialize)]
+pub struct ReadyQuery {
+    model: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Ready {
+    status: &'static str,
+    models: Vec<ReadyModel>,
+}
+
+#[derive(Serialize)]
+struct ReadyModel {
+    id: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plugin: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
+}
+
+impl From<WorkerState> for ReadyModel {
+    fn from(worker: WorkerState) -> Self {
+        Self { id: worker.model, status: worker.phase.name(), detail: worker.detail, plugin: Some(worker.plugin), device: Some(worker.device) }
+    }
+}
+
+/// Overall: requests are taken (a model that is not loaded is loaded by its first request). For one model: 200 only while its worker answers;
+/// asking loads nothing.
+pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, QueryRejection>) -> Result<Response, ApiError> {
+    let Query(query) = query.map_err(|_| ApiError::invalid("model", "the query of /readyz cannot be read; it is ?model=NAME or nothing"))?;
+    let workers = app.models.workers();
+    let Some(name) = query.model else {
+        return Ok(Json(Ready { status: "ready", models: workers.into_iter().map(ReadyModel::from).collect() }).into_response());
+    };
+    let card = app.models.cards().into_iter().find(|card| card.id == name || card.aliases.contains(&name));
+    let card = card.ok_or_else(|| ApiError::from(app.models.unknown(&name)))?;
+    let worker = workers.into_iter().find(|worker| worker.model == card.id);
+    let ready = worker.as_ref().is_some_and(|worker| worker.phase == WorkerPhase::Ready);
+    let model = match worker {
+        Some(worker) => worker.into(),
+        None => ReadyModel {
+            id: card.id,
+            status: "not_loaded",
+            detail: Some("the first request to this model loads it".to_owned()),
+            plugin: None,
+            device: None,
+        },
+    };
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok((status, Json(Ready { status: if ready { "ready" } else { "not_ready" }, models: vec![model] })).into_response())
+}
+
+/// Prometheus text.
+pub async fn metrics(State(app): State<App>) -> Response {
+    let text = app.metrics.render(&app.models.workers());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}

@@ -1,0 +1,169 @@
+//! What Prometheus may ask: counters and histograms of the front, and gauges read from the workers' real state when it asks.
+//!
+//! The recorder belongs to one server and is not the process-wide one, so several servers (tests, embedders) do not mix. A `model` label is
+//! only ever the name of a model that exists; a client cannot invent series.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use onebit_engine::Finished;
+
+use crate::models::{WorkerPhase, WorkerState};
+
+/// Seconds; from a cached prompt's prefill to a cold load of a large model.
+const SECONDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+static METADATA: Metadata<'static> = Metadata::new("onebit_http", Level::INFO, None);
+
+/// A series: name, unit, what it counts.
+struct Series(&'static str, Unit, &'static str);
+
+const REQUESTS: Series = Series("onebit_http_requests_total", Unit::Count, "Answered requests by route, method and status");
+const REQUEST_SECONDS: Series = Series("onebit_http_request_seconds", Unit::Seconds, "From the head of a request to the head of its answer, by route");
+const IN_FLIGHT: Series = Series("onebit_http_requests_in_flight", Unit::Count, "Requests being answered, streams included");
+const CONNECTIONS: Series = Series("onebit_http_connections", Unit::Count, "Open connections");
+const FAILURES: Series = Series("onebit_http_failures_total", Unit::Count, "Requests that ended badly, by reason (the `code` of the error)");
+const PROMPT_TOKENS: Series = Series("onebit_prompt_tokens_total", Unit::Count, "Tokens read, by model");
+const COMPLETION_TOKENS: Series = Series("onebit_completion_tokens_total", Unit::Count, "Tokens made, by model");
+const LOAD: Series = Series("onebit_lease_seconds", Unit::Seconds, "Wait for a loaded model, loading included, by model");
+const QUEUE: Series = Series("onebit_queue_seconds", Unit::Seconds, "Wait in the worker before the first batch, by model");
+const PREFILL: Series = Series("onebit_prefill_seconds", Unit::Seconds, "From the first batch to the first token, by model");
+const DECODE: Series = Series("onebit_decode_seconds", Unit::Seconds, "From the first token to the last, by model");
+const WORKER_UP: Series = Series("onebit_worker_ready", Unit::Count, "1 while the worker of this model answers");
+const RESTARTS: Series = Series("onebit_worker_restarts_total", Unit::Count, "Times the worker of this model was started again after a failure");
+const ESTIMATED: Series = Series("onebit_worker_memory_estimated_bytes", Unit::Bytes, "Memory the plugin said the model would need");
+const MEASURED: Series = Series("onebit_worker_memory_measured_bytes", Unit::Bytes, "Memory the worker really has");
+const ACTIVE: Series = Series("onebit_worker_requests_active", Unit::Count, "Requests being computed, by model");
+const WAITING: Series = Series("onebit_worker_requests_waiting", Unit::Count, "Requests waiting for a slot, by model");
+
+const COUNTERS: [Series; 5] = [REQUESTS, FAILURES, PROMPT_TOKENS, COMPLETION_TOKENS, RESTARTS];
+const GAUGES: [Series; 7] = [IN_FLIGHT, CONNECTIONS, WORKER_UP, ESTIMATED, MEASURED, ACTIVE, WAITING];
+const HISTOGRAMS: [Series; 5] = [REQUEST_SECONDS, LOAD, QUEUE, PREFILL, DECODE];
+
+/// The series of one server.
+pub struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// Empty series.
+    pub fn new() -> Result<Self, BuildError> {
+        let recorder = PrometheusBuilder::new().set_buckets(SECONDS)?.build_recorder();
+        let handle = recorder.handle();
+        for Series(name, unit, help) in COUNTERS {
+            recorder.describe_counter(KeyName::from(name), Some(unit), SharedString::from(help));
+        }
+        for Series(name, unit, help) in GAUGES {
+            recorder.describe_gauge(KeyName::from(name), Some(unit), SharedString::from(help));
+        }
+        for Series(name, unit, help) in HISTOGRAMS {
+            recorder.describe_histogram(KeyName::from(name), Some(unit), SharedString::from(help));
+        }
+        Ok(Self { recorder, handle })
+    }
+
+    /// The answer's head went out.
+    pub fn request(&self, route: &str, method: &str, status: u16, took: Duration) {
+        let status = status.to_string();
+        self.counter(&REQUESTS, &[("route", route), ("method", method), ("status", &status)]).increment(1);
+        self.histogram(&REQUEST_SECONDS, &[("route", route)]).record(took.as_secs_f64());
+    }
+
+    /// A request ended badly, in its status or inside its stream.
+    pub fn failure(&self, reason: &'static str) {
+        self.counter(&FAILURES, &[("reason", reason)]).increment(1);
+    }
+
+    /// A lease was waited for.
+    pub fn lease(&self, model: &str, seconds: f64) {
+        self.histogram(&LOAD, &[("model", model)]).record(seconds);
+    }
+
+    /// A generation came to a good end.
+    pub fn generation(&self, model: &str, finished: &Finished) {
+        let labels = [("model", model)];
+        self.counter(&PROMPT_TOKENS, &labels).increment(u64::from(finished.usage.prompt_tokens));
+        self.counter(&COMPLETION_TOKENS, &labels).increment(u64::from(finished.usage.completion_tokens));
+        let seconds = |us: u64| us as f64 / 1e6;
+        self.histogram(&QUEUE, &labels).record(seconds(finished.timings.queue_us));
+        self.histogram(&PREFILL, &labels).record(seconds(finished.timings.prefill_us));
+        self.histogram(&DECODE, &labels).record(seconds(finished.timings.decode_us));
+    }
+
+    /// Texts were embedded.
+    pub fn embedding(&self, model: &str, prompt_tokens: u32) {
+        self.counter(&PROMPT_TOKENS, &[("model", model)]).increment(u64::from(prompt_tokens));
+    }
+
+    /// Counts a request as being answered until the guard is dropped.
+    pub fn in_flight(&self) -> Held {
+        Held::new(self.gauge(&IN_FLIGHT, &[]))
+    }
+
+    /// Counts a connection as open until the guard is dropped.
+    pub fn connection(&self) -> Held {
+        Held::new(self.gauge(&CONNECTIONS, &[]))
+    }
+
+    /// The exposition text, with the workers as they are now.
+    pub fn render(&self, workers: &[WorkerState]) -> String {
+        for worker in workers {
+            let labels = [("model", worker.model.as_str()), ("plugin", &worker.plugin), ("device", &worker.device)];
+            self.gauge(&WORKER_UP, &labels).set(f64::from(u8::from(worker.phase == WorkerPhase::Ready)));
+            self.gauge(&ESTIMATED, &labels).set(worker.memory_estimated as f64);
+            self.gauge(&MEASURED, &labels).set(worker.memory_measured as f64);
+            self.gauge(&ACTIVE, &labels).set(worker.active as f64);
+            self.gauge(&WAITING, &labels).set(worker.waiting as f64);
+            self.counter(&RESTARTS, &[("model", worker.model.as_str())]).absolute(worker.restarts);
+        }
+        self.handle.run_upkeep();
+        self.handle.render()
+    }
+
+    fn key(series: &Series, labels: &[(&'static str, &str)]) -> Key {
+        let labels: Vec<Label> = labels.iter().map(|(name, value)| Label::new(*name, (*value).to_owned())).collect();
+        Key::from_parts(series.0, labels)
+    }
+
+    fn counter(&self, series: &Series, labels: &[(&'static str, &str)]) -> Counter {
+        self.recorder.register_counter(&Self::key(series, labels), &METADATA)
+    }
+
+    fn gauge(&self, series: &Series, labels: &[(&'static str, &str)]) -> Gauge {
+        self.recorder.register_gauge(&Self::key(series, labels), &METADATA)
+    }
+
+    fn histogram(&self, series: &Series, labels: &[(&'static str, &str)]) -> Histogram {
+        self.recorder.register_histogram(&Self::key(series, labels), &METADATA)
+    }
+}
+
+/// A gauge that is one higher while this lives.
+pub struct Held(Gauge);
+
+impl Held {
+    fn new(gauge: Gauge) -> Self {
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Held")
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}

@@ -1,0 +1,113 @@
+//! What the front needs of the host: a list of models, their real states, and a lease to work with one.
+//!
+//! The dialects are written against these traits, so that they can be driven by a scripted host in this crate's tests; the real one
+//! (`host.rs`) is the only other implementation. Nothing here promises more than the worker reported.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts};
+
+use crate::errors::Failure;
+
+/// A model that may be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelCard {
+    /// The name answers carry.
+    pub id: String,
+    /// Other names that mean the same model.
+    pub aliases: Vec<String>,
+    /// When it came, Unix seconds.
+    pub created: u64,
+}
+
+/// What a worker is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerPhase {
+    /// It opens the model.
+    Loading,
+    /// It answers.
+    Ready,
+    /// It finishes what runs and ends.
+    Stopping,
+    /// It failed and is not tried again yet.
+    Failed,
+}
+
+impl WorkerPhase {
+    /// As it appears in `/readyz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loading => "loading",
+            Self::Ready => "ready",
+            Self::Stopping => "stopping",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A worker as the supervisor sees it now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerState {
+    /// The model it serves.
+    pub model: String,
+    /// What it is doing.
+    pub phase: WorkerPhase,
+    /// Why, where that is known (a failure's words).
+    pub detail: Option<String>,
+    /// Plugin that computes.
+    pub plugin: String,
+    /// Device id.
+    pub device: String,
+    /// Times it was started again after a failure.
+    pub restarts: u64,
+    /// Bytes the plugin said it would need.
+    pub memory_estimated: u64,
+    /// Bytes it really has.
+    pub memory_measured: u64,
+    /// Requests being computed.
+    pub active: u64,
+    /// Requests waiting.
+    pub waiting: u64,
+}
+
+/// How to choose tokens where the request does not say; `None` = the dialect's own default.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[allow(missing_docs, reason = "named as in `Sampling`")]
+pub struct SamplingDefaults {
+    pub temperature: Option<f32>,
+    pub top_p: Option<f32>,
+    pub top_k: Option<u32>,
+    pub min_p: Option<f32>,
+    pub repetition_penalty: Option<f32>,
+}
+
+/// The events of one generation. Dropping it cancels the work.
+pub type Events = BoxStream<'static, Result<Event, Failure>>;
+
+/// The host, seen from the front.
+pub trait Models: Send + Sync + 'static {
+    /// All models, in the order to list them.
+    fn cards(&self) -> Vec<ModelCard>;
+    /// All workers there are now.
+    fn workers(&self) -> Vec<WorkerState>;
+    /// Gets hold of a model, loading it if need be. Dropping the future gives up waiting.
+    fn lease<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, Failure>>;
+    /// The error for a name that is not in [`Models::cards`], with the names that look alike.
+    fn unknown(&self, model: &str) -> Failure;
+}
+
+/// A loaded model, held for as long as this lives.
+pub trait Leased: Send + Sync + 'static {
+    /// The name answers carry.
+    fn model(&self) -> &str;
+    /// What the worker said of it; its chat template is the manifest's where that has one.
+    fn facts(&self) -> &ModelFacts;
+    /// Sampling defaults of the manifest.
+    fn defaults(&self) -> SamplingDefaults;
+    /// Starts a generation.
+    fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, Failure>>;
+    /// Embeds.
+    fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, Failure>>;
+}

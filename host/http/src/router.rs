@@ -1,0 +1,131 @@
+//! The routes that exist, and what surrounds them. A route that is not finished is not here: its answer is 404.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument;
+
+use crate::app::App;
+use crate::errors::{ApiError, Kind, Reason};
+use crate::gate::{self, Gate};
+use crate::metrics::Metrics;
+use crate::openai::{chat, completions, embeddings, model_list};
+use crate::health;
+
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// All of it.
+pub fn router(app: App, gate: Arc<Gate>) -> Router {
+    let metrics = Arc::clone(&app.metrics);
+    Router::new()
+        .route("/v1/chat/completions", post(chat::handle))
+        .route("/v1/completions", post(completions::handle))
+        .route("/v1/embeddings", post(embeddings::handle))
+        .route("/v1/models", get(model_list::list))
+        .route("/v1/models/{*id}", get(model_list::one))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(Arc::clone(&gate), gate::admit))
+        // Outside the gate: a page that may call must be able to read why it was refused.
+        .layer(gate.cors())
+        .layer(middleware::from_fn_with_state(metrics, observe))
+}
+
+async fn unknown_route(method: Method, request: Request<Body>) -> ApiError {
+    let path: String = request.uri().path().chars().take(200).collect();
+    ApiError::new(
+        Kind::UnknownRoute,
+        format!("there is no {method} {path}; this server has POST /v1/chat/completions, /v1/completions and /v1/embeddings, GET /v1/models, /healthz, /readyz and /metrics"),
+    )
+}
+
+async fn wrong_method(method: Method, request: Request<Body>) -> ApiError {
+    let path: String = request.uri().path().chars().take(200).collect();
+    ApiError::new(Kind::WrongMethod, format!("{path} does not take {method}; see the Allow header"))
+}
+
+fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
+    let words = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words");
+    tracing::error!("a handler panicked: {words}");
+    ApiError::new(Kind::Internal, "the server made a mistake with this request; please report it with the request id").into_response()
+}
+
+/// Numbers, counts and logs every request, whatever happens to it.
+async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>, next: Next) -> Response {
+    let began = Instant::now();
+    let in_flight = metrics.in_flight();
+    let method = known(request.method());
+    let path = request.uri().path().to_owned();
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("other", MatchedPath::as_str);
+    let id = request_id(&request);
+    let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default());
+    let mut response = next.run(request).instrument(span.clone()).await;
+    drop(in_flight);
+    let status = response.status();
+    let reason = response.extensions().get::<Reason>().copied();
+    if let Some(Reason(code)) = reason {
+        metrics.failure(code);
+    }
+    metrics.request(route, method, status.as_u16(), began.elapsed());
+    span.in_scope(|| {
+        let took_ms = began.elapsed().as_millis() as u64;
+        let code = reason.map_or("", |Reason(code)| code);
+        if status.is_server_error() {
+            tracing::warn!(method, path, status = status.as_u16(), took_ms, code, "answered");
+        } else {
+            tracing::debug!(method, path, status = status.as_u16(), took_ms, code, "answered");
+        }
+    });
+    response.headers_mut().insert(REQUEST_ID.clone(), id);
+    response
+}
+
+/// The client's own id if it is a sane one, so that two logs can be laid side by side; else a new one.
+fn request_id(request: &Request<Body>) -> HeaderValue {
+    let given = request.headers().get(&REQUEST_ID).filter(|id| {
+        let id = id.as_bytes();
+        (1..=128).contains(&id.len()) && id.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte))
+    });
+    match given {
+        Some(id) => id.clone(),
+        None => HeaderValue::from_str(&format!("req_{}", uuid::Uuid::new_v4().simple())).unwrap_or_else(|_| HeaderValue::from_static("req_none")),
+    }
+}
+
+/// Methods are free text on the wire and must not become free labels.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::OPTIONS => "OPTIONS",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::PATCH => "PATCH",
+        _ => "OTHER",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_of_the_error_table_is_a_status() {
+        assert!(crate::errors::ROWS.iter().all(|row| axum::http::StatusCode::from_u16(row.status).is_ok()));
+    }
+}

@@ -1,0 +1,113 @@
+//! The server: binds, says where, answers until told to stop, then lets running answers end.
+
+mod accept;
+mod bind;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::body::BodyLimits;
+use crate::config::{HttpConfig, Listen};
+use crate::gate::Gate;
+use crate::metrics::Metrics;
+use crate::models::Models;
+use crate::router::router;
+use crate::template::Templates;
+
+use accept::Acceptor;
+use bind::Socket;
+
+/// Why the server could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// No address was given.
+    #[error("no address to listen on; give one, for example 127.0.0.1:8090")]
+    NoAddress,
+    /// Not an address.
+    #[error("{0:?} is not an address to listen on; write 127.0.0.1:8090, [::1]:8090, localhost:8090 or unix:/path/to/socket")]
+    Address(String),
+    /// Others could use the server without a key.
+    #[error("{0} can be reached from other machines and no API key is set; set a key, listen on 127.0.0.1, or pass --insecure if everybody who can reach it may use it")]
+    Open(Listen),
+    /// A key that no client could send.
+    #[error("an API key is empty or holds characters that do not fit into a header; use printable ASCII")]
+    Key,
+    /// Not an origin.
+    #[error("{0:?} is not an origin; write scheme://host[:port], for example https://chat.example.org, or *")]
+    Origin(String),
+    /// Somebody listens there already.
+    #[error("{listen} is in use by another program{}; stop that program or choose another address (port 0 picks a free one)", held_by(.listen))]
+    InUse {
+        /// Where.
+        listen: Listen,
+    },
+    /// The system does not let us.
+    #[error("cannot listen on {listen}: {reason}")]
+    Bind {
+        /// Where.
+        listen: Listen,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The metrics could not be set up.
+    #[error("the metrics could not be set up: {0}")]
+    Metrics(String),
+}
+
+fn held_by(listen: &Listen) -> String {
+    match listen {
+        Listen::Tcp(address) => format!(" (port {}; `ss -ltnp sport = :{}` names it)", address.port(), address.port()),
+        Listen::Unix(_) => " (a live server answers on this socket)".to_owned(),
+    }
+}
+
+/// A server that is bound and does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    sockets: Vec<Socket>,
+    acceptor: Acceptor,
+}
+
+impl Server {
+    /// Checks the settings and binds every address; clients may connect from here on, and are answered by [`Server::run`].
+    pub async fn bind(models: Arc<dyn Models>, config: &HttpConfig) -> Result<Self, ServeError> {
+        config.check()?;
+        let mut sockets = Vec::with_capacity(config.listen.len());
+        for listen in &config.listen {
+            sockets.push(Socket::bind(listen).await?);
+        }
+        let metrics = Arc::new(Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?);
+        let app = App {
+            models,
+            templates: Arc::new(Templates::default()),
+            metrics: Arc::clone(&metrics),
+            limits: Arc::new(BodyLimits::new(config.max_body_bytes, config.body_timeout, config.max_buffered_bytes)),
+        };
+        let router = router(app, Arc::new(Gate::new(config)));
+        Ok(Self { sockets, acceptor: Acceptor::new(router, metrics, config) })
+    }
+
+    /// Where it listens, with the ports that were picked.
+    pub fn addresses(&self) -> Vec<Listen> {
+        self.sockets.iter().map(Socket::address).collect()
+    }
+
+    /// Answers until `shutdown` is done, then takes no more connections and waits for running answers, at most the drain time.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) {
+        self.acceptor.run(self.sockets, shutdown).await;
+    }
+}
+
+/// A socket file that is removed with its server.
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
