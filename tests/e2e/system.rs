@@ -1,11 +1,13 @@
 //! The machine is not always kind: ports in use, folders that cannot be written, disks that are full.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::Command;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use onebit_tests::server::{Home, free_port};
-use onebit_tests::{MODEL, model_file, processes};
+use onebit_tests::{model_file, processes};
 
 use crate::question;
 
@@ -80,6 +82,44 @@ fn port_zero_is_a_free_port_and_ipv6_works() {
 }
 
 #[test]
+fn a_socket_file_left_by_a_killed_host_is_no_obstacle_and_a_live_one_is() {
+    let home = Home::new();
+    let path = home.path().join("host.sock");
+    let listen = format!("unix:{}", path.display());
+    let answers = || {
+        let Ok(mut socket) = UnixStream::connect(&path) else { return false };
+        let _ = socket.write_all(b"GET /healthz HTTP/1.1\r\nHost: anything\r\nConnection: close\r\n\r\n");
+        let mut text = String::new();
+        socket.read_to_string(&mut text).is_ok() && text.starts_with("HTTP/1.1 200")
+    };
+    let start = || {
+        home.command(&["serve", "--listen", &listen])
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut first = start();
+    processes::eventually("the first answers", Duration::from_secs(20), answers);
+    let second = home.run(&["serve", "--listen", &listen]);
+    assert!(!second.status.success(), "a second host took the socket of a live one");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("host.sock"));
+    assert!(answers(), "the second one broke the first");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(path.exists(), "a killed host cannot tidy up");
+    let mut third = start();
+    processes::eventually("the next one answers", Duration::from_secs(20), answers);
+    third.kill().unwrap();
+    third.wait().unwrap();
+
+    let long = home.run(&["serve", "--listen", &format!("unix:/tmp/{}", "x".repeat(120))]);
+    assert!(!long.status.success());
+    let said = String::from_utf8_lossy(&long.stderr).into_owned();
+    assert!(said.contains("107") || said.contains("long"), "{said}");
+}
+
+#[test]
 fn beyond_this_machine_needs_a_key_or_a_word() {
     let home = Home::new();
     let output = home.run(&["serve", "--listen", &format!("0.0.0.0:{}", free_port())]);
@@ -90,7 +130,7 @@ fn beyond_this_machine_needs_a_key_or_a_word() {
 
 /// Runs `script` in a mount namespace of its own, where it may mount what it likes.
 fn in_own_mounts(home: &Home, script: &str) -> std::process::Output {
-    let mut inner = home.command(&[]);
+    let inner = home.command(&[]);
     let program = inner.get_program().to_owned();
     let mut command = Command::new("unshare");
     command
@@ -105,7 +145,6 @@ fn in_own_mounts(home: &Home, script: &str) -> std::process::Output {
             None => command.env_remove(name),
         };
     }
-    inner.stdin(std::process::Stdio::null());
     command.current_dir(home.path()).output().unwrap()
 }
 
@@ -157,5 +196,4 @@ fn a_port_that_something_else_holds_is_named() {
     let output = Home::new().run(&["serve", "--listen", &listen]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains(&listen));
-    assert!(!MODEL.is_empty());
 }

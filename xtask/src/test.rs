@@ -156,6 +156,11 @@ pub fn run(args: &Args) -> Result<()> {
             stage::plugin_build(&tools, &words).map(|command| environment(command, dist.get())),
         );
         if dist.get().is_some() && model.get().is_some() {
+            let words = ["-p", "onebit-engine", "--features", "real-model"];
+            tally.tests(
+                "the engine on the real model",
+                runner(nextest, &words).map(|command| environment(command, dist.get())),
+            );
             let words = ["-p", "onebit-tests", "--features", "e2e"];
             tally.tests(
                 "the product from outside",
