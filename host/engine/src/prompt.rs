@@ -65,7 +65,11 @@ pub(crate) fn tokens(
     if tokens.is_empty() {
         match facts.bos {
             Some(bos) => tokens.push(bos),
-            None => return Err(invalid("the prompt is empty and this model has no start token; give at least one token".to_owned())),
+            None => {
+                return Err(invalid(
+                    "the prompt is empty and this model has no start token; give at least one token".to_owned(),
+                ));
+            }
         }
     }
     Ok(tokens)
@@ -80,7 +84,10 @@ pub(crate) fn text_bytes(prompt: &Prompt) -> usize {
 }
 
 fn invalid(message: String) -> EngineError {
-    EngineError::InvalidRequest { message, param: Some("prompt".to_owned()) }
+    EngineError::InvalidRequest {
+        message,
+        param: Some("prompt".to_owned()),
+    }
 }
 
 fn joined(parts: &[PromptPart]) -> Vec<(Cow<'_, str>, bool)> {

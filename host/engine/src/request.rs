@@ -244,7 +244,9 @@ pub struct ModelFacts {
 #[non_exhaustive]
 pub enum EngineError {
     /// The prompt does not fit. Never cut silently.
-    #[error("the prompt has {need} tokens, the context of this model holds {have}; shorten the prompt or serve the model with a larger context")]
+    #[error(
+        "the prompt has {need} tokens, the context of this model holds {have}; shorten the prompt or serve the model with a larger context"
+    )]
     ContextOverflow {
         /// Positions one request may use.
         have: u32,

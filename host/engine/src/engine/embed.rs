@@ -26,7 +26,10 @@ pub(crate) fn embed(
         return Err(failure);
     }
     if request.inputs.is_empty() {
-        return Err(EngineError::InvalidRequest { message: "there is nothing to embed; give at least one text".into(), param: Some("inputs".into()) });
+        return Err(EngineError::InvalidRequest {
+            message: "there is nothing to embed; give at least one text".into(),
+            param: Some("inputs".into()),
+        });
     }
     let limits = embed.limits();
     let mut texts: Vec<Vec<TokenId>> = Vec::with_capacity(request.inputs.len());
@@ -38,7 +41,10 @@ pub(crate) fn embed(
         let text = prompt::tokens(tokens.vocabulary(), tokens.facts(), input, Purpose::Embed)?;
         let need = u32::try_from(text.len()).unwrap_or(u32::MAX);
         if need > limits.max_tokens {
-            return Err(EngineError::ContextOverflow { have: limits.max_tokens, need });
+            return Err(EngineError::ContextOverflow {
+                have: limits.max_tokens,
+                need,
+            });
         }
         prompt_tokens = prompt_tokens.saturating_add(need);
         texts.push(text);

@@ -32,7 +32,12 @@ impl Tokens {
                 control.push(token.text);
             }
         }
-        Ok(Self { vocabulary, facts, ends, control })
+        Ok(Self {
+            vocabulary,
+            facts,
+            ends,
+            control,
+        })
     }
 
     /// The tokenizer.

@@ -117,9 +117,9 @@ impl Engine {
     /// # Errors
     /// The plugin's, and [`EngineError::Unsupported`] for a model that neither generates nor embeds, or has no tokenizer.
     pub fn start(model: onebit_loader::Model, options: EngineOptions) -> Result<(Self, ModelFacts), EngineError> {
-        let tokenizer = model
-            .tokenizer()
-            .ok_or_else(|| EngineError::Unsupported("the plugin gives no tokenizer for this model; text cannot be generated or embedded".into()))?;
+        let tokenizer = model.tokenizer().ok_or_else(|| {
+            EngineError::Unsupported("the plugin gives no tokenizer for this model; text cannot be generated or embedded".into())
+        })?;
         let embedder = model.embedder();
         let mut context_trained = embedder.as_ref().map_or(0, |embedder| embedder.limits().max_tokens);
         let mut state_bytes = 0;
@@ -140,7 +140,7 @@ impl Engine {
                 let allocated = session.allocated();
                 context_trained = forward.limits().context_trained;
                 state_bytes = allocated.state_bytes + allocated.scratch_bytes;
-                Some(Box::new(LoadedSession::new(session, size.slots, size.batch)) as Box<dyn Forward>)
+                Some(Box::new(LoadedSession::new(session, size.context, size.slots, size.batch)) as Box<dyn Forward>)
             }
         };
         let description = model.description().clone();
@@ -169,9 +169,15 @@ impl Engine {
     /// # Errors
     /// The plugin's, and [`EngineError::Unsupported`] for parts that can do nothing.
     pub fn start_on(backend: Backend) -> Result<(Self, ModelFacts), EngineError> {
-        let Backend { session, vocabulary, embed } = backend;
+        let Backend {
+            session,
+            vocabulary,
+            embed,
+        } = backend;
         if session.is_none() && embed.is_none() {
-            return Err(EngineError::Unsupported("the plugin neither generates text nor embeds with this model".into()));
+            return Err(EngineError::Unsupported(
+                "the plugin neither generates text nor embeds with this model".into(),
+            ));
         }
         let tokens = Arc::new(Tokens::read(vocabulary)?);
         let limits = session.as_ref().map(|session| session.limits());
@@ -181,7 +187,15 @@ impl Engine {
             None => None,
             Some(session) => Some(Generation::start(session, Arc::clone(&shared), Arc::clone(&tokens))?),
         };
-        Ok((Self { shared, tokens, embed, generation }, facts))
+        Ok((
+            Self {
+                shared,
+                tokens,
+                embed,
+                generation,
+            },
+            facts,
+        ))
     }
 
     /// Starts a generation. `sink` hears its events, mostly on the engine's thread, where every stream waits for it: it must be quick.
@@ -190,7 +204,9 @@ impl Engine {
         let arrived = Instant::now();
         let Some(reply) = self.shared.register(id, sink) else { return };
         let Some(generation) = &self.generation else {
-            reply.end(Event::Failed(EngineError::Unsupported("this model gives embeddings; it does not generate text".into())));
+            reply.end(Event::Failed(EngineError::Unsupported(
+                "this model gives embeddings; it does not generate text".into(),
+            )));
             return;
         };
         generation.submit(Draft { request, reply, arrived });
@@ -209,7 +225,9 @@ impl Engine {
     /// [`EngineError`]: no vector is given unless all are.
     pub fn embed(&self, request: &EmbedRequest, cancel: &CancelFlag) -> Result<Embeddings, EngineError> {
         let Some(embed) = &self.embed else {
-            return Err(EngineError::Unsupported("this model does not give embeddings; use a model made for them".into()));
+            return Err(EngineError::Unsupported(
+                "this model does not give embeddings; use a model made for them".into(),
+            ));
         };
         embed::embed(embed.as_ref(), &self.tokens, &self.shared, request, cancel)
     }
@@ -219,7 +237,12 @@ impl Engine {
     /// # Errors
     /// As for a generation with this prompt; its length is not limited.
     pub fn encode(&self, prompt: &Prompt, add_special: bool) -> Result<Vec<TokenId>, EngineError> {
-        prompt::tokens(self.tokens.vocabulary(), self.tokens.facts(), prompt, Purpose::Continue { add_special })
+        prompt::tokens(
+            self.tokens.vocabulary(),
+            self.tokens.facts(),
+            prompt,
+            Purpose::Continue { add_special },
+        )
     }
 
     /// The bytes of tokens, which need not be whole characters; control tokens as their text.
@@ -230,7 +253,10 @@ impl Engine {
         let size = self.tokens.facts().size;
         if let Some(token) = tokens.iter().find(|token| **token >= size) {
             return Err(EngineError::InvalidRequest {
-                message: format!("token {token} does not exist; this model has the tokens 0 to {}", size.saturating_sub(1)),
+                message: format!(
+                    "token {token} does not exist; this model has the tokens 0 to {}",
+                    size.saturating_sub(1)
+                ),
                 param: Some("tokens".into()),
             });
         }
@@ -302,7 +328,12 @@ impl Generation {
         let scheduler = Scheduler::new(session, shared, tokens, inbox);
         let engine = spawn("onebit-engine", Box::new(move || scheduler.run()))?;
         // The helper is joined first: after it nobody can send the engine a request.
-        Ok(Self { preparer, commands, drafts: Some(drafts), threads: vec![helper, engine] })
+        Ok(Self {
+            preparer,
+            commands,
+            drafts: Some(drafts),
+            threads: vec![helper, engine],
+        })
     }
 
     fn submit(&self, draft: Draft) {
@@ -310,7 +341,9 @@ impl Generation {
             self.preparer.hand_over(draft, &self.commands);
         } else if let Some(drafts) = &self.drafts {
             if let Err(lost) = drafts.send(draft) {
-                lost.into_inner().reply.end(Event::Failed(EngineError::Internal("the thread that tokenises has ended".into())));
+                lost.into_inner()
+                    .reply
+                    .end(Event::Failed(EngineError::Internal("the thread that tokenises has ended".into())));
             }
         }
     }
@@ -339,14 +372,25 @@ impl SessionSize {
         };
         if per_slot == 0 {
             return Err(EngineError::InvalidRequest {
-                message: format!("a context of {:?} positions is too small for {slots} slots; give at least one position per slot", options.context),
+                message: format!(
+                    "a context of {:?} positions is too small for {slots} slots; give at least one position per slot",
+                    options.context
+                ),
                 param: Some("context".into()),
             });
         }
         if model.context_trained != 0 && per_slot > model.context_trained {
-            tracing::warn!(context = per_slot, trained = model.context_trained, "requests may be longer than what the model was trained for");
+            tracing::warn!(
+                context = per_slot,
+                trained = model.context_trained,
+                "requests may be longer than what the model was trained for"
+            );
         }
-        Ok(Self { context: per_slot.saturating_mul(slots), slots, batch })
+        Ok(Self {
+            context: per_slot.saturating_mul(slots),
+            slots,
+            batch,
+        })
     }
 }
 

@@ -69,7 +69,9 @@ impl Shared {
 
     /// Asks a request to end. True if there is such a request.
     pub(crate) fn cancel(&self, id: RequestId) -> bool {
-        let Some(flags) = lock(&self.requests).get(&id).map(Arc::clone) else { return false };
+        let Some(flags) = lock(&self.requests).get(&id).map(Arc::clone) else {
+            return false;
+        };
         flags.cancelled.store(true, Ordering::SeqCst);
         // The engine marks its rows before it looks for cancelled requests, so one of the two always sees the other. Too late is
         // harmless: a batch that ends early for nothing is computed again.
@@ -83,7 +85,10 @@ impl Shared {
     pub(crate) fn load(&self) -> EngineLoad {
         let all = u32::try_from(lock(&self.requests).len()).unwrap_or(u32::MAX);
         let active = self.active.load(Ordering::Relaxed);
-        EngineLoad { active, waiting: all.saturating_sub(active) }
+        EngineLoad {
+            active,
+            waiting: all.saturating_sub(active),
+        }
     }
 
     /// The engine is broken for good. The first reason stays.
@@ -120,7 +125,10 @@ impl Watch {
     /// What a watchdog looks at.
     pub(crate) fn progress(&self) -> Progress {
         let oldest = lock(&self.running).iter().map(|(_, since)| *since).min();
-        Progress { steps: self.steps.load(Ordering::Relaxed), busy: oldest.map(|since| since.elapsed()) }
+        Progress {
+            steps: self.steps.load(Ordering::Relaxed),
+            busy: oldest.map(|since| since.elapsed()),
+        }
     }
 }
 

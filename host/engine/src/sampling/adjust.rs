@@ -36,7 +36,11 @@ impl Adjust {
             answer: HashMap::new(),
         };
         if adjust.repetition != 1.0 {
-            let start = if adjust.window_len == 0 { 0 } else { prompt.len().saturating_sub(adjust.window_len) };
+            let start = if adjust.window_len == 0 {
+                0
+            } else {
+                prompt.len().saturating_sub(adjust.window_len)
+            };
             for token in &prompt[start..] {
                 adjust.remember(*token);
             }
@@ -58,7 +62,11 @@ impl Adjust {
         }
         for token in self.recent.keys() {
             if let Some(logit) = row.get_mut(*token as usize) {
-                *logit = if *logit > 0.0 { *logit / self.repetition } else { *logit * self.repetition };
+                *logit = if *logit > 0.0 {
+                    *logit / self.repetition
+                } else {
+                    *logit * self.repetition
+                };
             }
         }
         for (token, count) in &self.answer {
@@ -103,7 +111,11 @@ mod tests {
 
     #[test]
     fn repetition_divides_positive_and_multiplies_negative_logits_of_the_window_only() {
-        let settings = Sampling { repetition_penalty: 2.0, penalty_window: 2, ..Sampling::default() };
+        let settings = Sampling {
+            repetition_penalty: 2.0,
+            penalty_window: 2,
+            ..Sampling::default()
+        };
         let mut adjust = Adjust::new(&settings, &[0, 1, 2]);
         let mut row = [4.0, 4.0, -4.0, 4.0];
         adjust.apply(&mut row);
@@ -116,7 +128,11 @@ mod tests {
 
     #[test]
     fn a_window_of_zero_is_the_whole_sequence() {
-        let settings = Sampling { repetition_penalty: 2.0, penalty_window: 0, ..Sampling::default() };
+        let settings = Sampling {
+            repetition_penalty: 2.0,
+            penalty_window: 0,
+            ..Sampling::default()
+        };
         let mut adjust = Adjust::new(&settings, &[0]);
         for _ in 0..500 {
             adjust.accept(1);
@@ -128,7 +144,11 @@ mod tests {
 
     #[test]
     fn presence_is_taken_once_and_frequency_per_occurrence_in_the_answer() {
-        let settings = Sampling { presence_penalty: 1.0, frequency_penalty: 0.5, ..Sampling::default() };
+        let settings = Sampling {
+            presence_penalty: 1.0,
+            frequency_penalty: 0.5,
+            ..Sampling::default()
+        };
         let mut adjust = Adjust::new(&settings, &[2]);
         assert!(adjust.is_off());
         adjust.accept(0);
@@ -141,7 +161,11 @@ mod tests {
 
     #[test]
     fn bias_comes_before_penalties() {
-        let settings = Sampling { repetition_penalty: 2.0, logit_bias: vec![(0, 10.0)], ..Sampling::default() };
+        let settings = Sampling {
+            repetition_penalty: 2.0,
+            logit_bias: vec![(0, 10.0)],
+            ..Sampling::default()
+        };
         let adjust = Adjust::new(&settings, &[0]);
         let mut row = [-4.0];
         adjust.apply(&mut row);

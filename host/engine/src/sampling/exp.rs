@@ -18,7 +18,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     // ln 2 in two parts, so that the remainder keeps its low bits.
     let r = bounded - whole * 0.693_359_4 + whole * 2.121_944_4e-4;
     let polynomial = 1.0
-        + r * (1.0 + r * (0.5 + r * (1.666_666_5e-1 + r * (4.166_579_6e-2 + r * (8.333_452e-3 + r * (1.393_043_7e-3 + r * 1.987_569e-4))))));
+        + r * (1.0
+            + r * (0.5 + r * (1.666_666_5e-1 + r * (4.166_579_6e-2 + r * (8.333_452e-3 + r * (1.393_043_7e-3 + r * 1.987_569e-4))))));
     let power = f32::from_bits(rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23);
     let value = polynomial * power;
     if x > LEAST { value } else { 0.0 }

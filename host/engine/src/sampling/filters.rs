@@ -45,7 +45,11 @@ pub(crate) fn narrow(settings: &Sampling, row: &[f32], max: f32, candidates: &mu
             Kept::Some => {
                 let max = highest(candidates);
                 let sum = mass(candidates, max);
-                let mean = candidates.iter().map(|c| f64::from(exp(c.logit - max)) * f64::from(c.logit)).sum::<f64>() / sum;
+                let mean = candidates
+                    .iter()
+                    .map(|c| f64::from(exp(c.logit - max)) * f64::from(c.logit))
+                    .sum::<f64>()
+                    / sum;
                 typical(candidates, max, sum, mean, settings.typical_p);
             }
         }
@@ -77,7 +81,9 @@ pub(crate) fn narrow(settings: &Sampling, row: &[f32], max: f32, candidates: &mu
 }
 
 fn highest(candidates: &[Candidate]) -> f32 {
-    candidates.iter().fold(f32::NEG_INFINITY, |max, c| if c.logit > max { c.logit } else { max })
+    candidates
+        .iter()
+        .fold(f32::NEG_INFINITY, |max, c| if c.logit > max { c.logit } else { max })
 }
 
 fn mass(candidates: &[Candidate], max: f32) -> f64 {
@@ -116,9 +122,7 @@ fn typical(candidates: &mut Vec<Candidate>, max: f32, sum: f64, mean: f64, typic
     let wanted = f64::from(typical_p) * sum;
     let mean = mean as f32;
     // Surprise minus entropy is the distance of the logit from the mean logit: the normaliser falls out.
-    let nearer = |a: &Candidate, b: &Candidate| {
-        (a.logit - mean).abs().total_cmp(&(b.logit - mean).abs()).then_with(|| better(a, b))
-    };
+    let nearer = |a: &Candidate, b: &Candidate| (a.logit - mean).abs().total_cmp(&(b.logit - mean).abs()).then_with(|| better(a, b));
     let mut count = 64;
     while count < candidates.len() {
         candidates.select_nth_unstable_by(count, nearer);

@@ -66,7 +66,12 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// For settings that [`check`] let pass, and a prompt.
     pub(crate) fn new(settings: Sampling, logprobs: Option<u32>, prompt: &[TokenId]) -> Self {
-        Self { adjust: Adjust::new(&settings, prompt), dice: Dice::new(settings.seed), settings, logprobs }
+        Self {
+            adjust: Adjust::new(&settings, prompt),
+            dice: Dice::new(settings.seed),
+            settings,
+            logprobs,
+        }
     }
 
     /// Chooses from a row (one logit per token of the vocabulary) and remembers the choice for the penalties.
@@ -109,5 +114,7 @@ impl Sampler {
     }
 }
 
+#[cfg(test)]
+mod speed;
 #[cfg(test)]
 mod tests;
