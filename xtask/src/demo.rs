@@ -73,14 +73,8 @@ fn ask(server: &Server, prompt: &str) -> Result<String> {
             print!("{text}");
             let _ = std::io::stdout().flush();
         }
-        if let Some(facts) = event.get("onebit").filter(|_| by.is_empty()) {
-            let word = |name: &str| facts[name].as_str().unwrap_or("?").to_owned();
-            by = format!(
-                "\n(computed by {} {} on {})",
-                word("plugin"),
-                word("plugin_version"),
-                word("device")
-            );
+        if let Some(computed) = event["system_fingerprint"].as_str().filter(|_| by.is_empty()) {
+            by = format!("\n\n(computed by {computed})");
         }
         true
     })?;
