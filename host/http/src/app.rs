@@ -1,8 +1,10 @@
 //! What all handlers share.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use axum::http::HeaderValue;
+use axum::body::Body;
+use axum::http::{HeaderValue, Request};
 use axum::response::Response;
 use onebit_engine::ModelFacts;
 
@@ -10,7 +12,6 @@ use crate::body::BodyLimits;
 use crate::errors::ApiError;
 use crate::metrics::Metrics;
 use crate::models::{Leased, Models};
-use crate::openai::answer::Waiting;
 use crate::template::Templates;
 
 /// One server's state.
@@ -34,12 +35,21 @@ impl std::fmt::Debug for App {
 
 impl App {
     /// Gets hold of a model and notes how long that took.
-    pub async fn lease(&self, model: &str) -> Result<Arc<dyn Leased>, ApiError> {
-        let waiting = Waiting::begin();
-        let lease = self.models.lease(model).await?;
-        self.metrics.lease(lease.model(), waiting.seconds());
+    pub async fn lease(&self, model: &str, request_id: &str) -> Result<Arc<dyn Leased>, ApiError> {
+        let began = Instant::now();
+        let lease = self.models.lease(model, request_id).await?;
+        self.metrics.lease(lease.model(), began.elapsed());
         Ok(lease)
     }
+}
+
+/// A request's number, put into its extensions by the outermost layer.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub Arc<str>);
+
+/// The number of a request.
+pub fn request_id(request: &Request<Body>) -> Arc<str> {
+    request.extensions().get::<RequestId>().map_or_else(|| Arc::from("none"), |id| Arc::clone(&id.0))
 }
 
 /// Writes who computed into an answer's headers.

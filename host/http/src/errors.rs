@@ -1,8 +1,8 @@
 //! Every way a request can end badly, and how each looks on the wire: one table, [`ROWS`].
 //!
 //! A dialect handler never chooses a status. It names a [`Kind`] and writes one sentence that says what happened and what to do next; the
-//! row of that kind decides the status, OpenAI's `type` and `code`, and whether the client may try again. What the worker side reports
-//! ([`Failure`]) is mapped to the same kinds here and nowhere else. A bad request is never a 5xx, and no row hides a failure behind a 200.
+//! row of that kind decides the status, OpenAI's `type` and `code`, and whether the client may try again. What the host, a worker or the engine
+//! reports is mapped to the same kinds in `failures.rs` and nowhere else. A bad request is never a 5xx, and no row hides a failure behind a 200.
 //!
 //! | kind | status | type | code | what the caller does |
 //! |---|---|---|---|---|
@@ -37,7 +37,6 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use onebit_engine::EngineError;
 use serde::Serialize;
 
 /// What kind of bad end; one row of [`ROWS`] each.
@@ -159,6 +158,13 @@ impl ApiError {
         self
     }
 
+    /// Says when to come back, where the failure itself knows.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Option<Duration>) -> Self {
+        self.retry_after = wait;
+        self
+    }
+
     /// A field whose value cannot be used.
     pub fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Kind::InvalidValue, message).param(param)
@@ -218,94 +224,6 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Why the worker side could not do a job: the shapes of the host's errors, as this crate needs them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// No model of this name.
-    UnknownModel {
-        /// As asked.
-        model: String,
-        /// Names that look alike.
-        suggestions: Vec<String>,
-    },
-    /// The model is known, no plugin and device of this machine can serve it.
-    Unservable {
-        /// Which.
-        model: String,
-        /// Why, for people.
-        explanation: String,
-    },
-    /// Too many requests wait.
-    QueueFull {
-        /// The host's sentence.
-        message: String,
-        /// When to come back.
-        retry_after: Option<Duration>,
-    },
-    /// The model could not be loaded.
-    LoadFailed {
-        /// The host's sentence.
-        message: String,
-        /// When it will be tried again.
-        retry_after: Option<Duration>,
-    },
-    /// The worker process is gone or hangs.
-    WorkerFailed {
-        /// The host's sentence.
-        message: String,
-    },
-    /// No room for the model.
-    OutOfMemory {
-        /// The host's sentence.
-        message: String,
-    },
-    /// The host is going down.
-    Draining,
-    /// Something that must not happen.
-    Internal {
-        /// The host's sentence.
-        message: String,
-    },
-    /// The engine's refusal.
-    Engine(EngineError),
-}
-
-impl From<Failure> for ApiError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::UnknownModel { model, suggestions } => unknown_model(&model, &suggestions),
-            Failure::Unservable { model, explanation } => Self::new(
-                Kind::Unservable,
-                format!("no plugin can serve {model:?} on this machine: {explanation} Run `onebit-host explain {model}` for the whole trace."),
-            )
-            .param("model"),
-            Failure::QueueFull { message, retry_after } => Self { retry_after, ..Self::new(Kind::QueueFull, message) },
-            Failure::LoadFailed { message, retry_after } => Self { retry_after, ..Self::new(Kind::LoadFailed, message) },
-            Failure::WorkerFailed { message } => Self::new(Kind::WorkerFailed, message),
-            Failure::OutOfMemory { message } => Self::new(Kind::OutOfMemory, message),
-            Failure::Draining => Self::new(Kind::Draining, "the server is shutting down; send the request again after its next start"),
-            Failure::Internal { message } => Self::new(Kind::Internal, message),
-            Failure::Engine(error) => error.into(),
-        }
-    }
-}
-
-impl From<EngineError> for ApiError {
-    fn from(error: EngineError) -> Self {
-        let message = error.to_string();
-        match error {
-            EngineError::ContextOverflow { .. } => Self::new(Kind::ContextLength, message),
-            EngineError::InvalidRequest { param, .. } => Self { param, ..Self::new(Kind::InvalidValue, message) },
-            EngineError::Unsupported(_) => Self::new(Kind::UnsupportedJob, message),
-            // A cancel that this front did not ask for comes from a worker that is being unloaded or drained.
-            EngineError::Cancelled => Self::new(Kind::WorkerFailed, "the model was unloaded while it answered; send the request again"),
-            EngineError::OutOfMemory { .. } => Self::new(Kind::OutOfMemory, message),
-            EngineError::Plugin { .. } => Self::new(Kind::PluginFailed, message),
-            _ => Self::new(Kind::Internal, message),
-        }
-    }
-}
-
 /// The 404 of a model, with the names that look alike.
 pub fn unknown_model(model: &str, suggestions: &[String]) -> ApiError {
     let shown: String = model.chars().take(200).collect();
@@ -329,18 +247,12 @@ mod tests {
             assert!(prose.contains(&line), "missing in the prose: {line}");
         }
         assert_eq!(ROWS.len(), Kind::Draining as usize + 1);
+        assert!(ROWS.iter().all(|row| StatusCode::from_u16(row.status).is_ok_and(|status| status.is_client_error() || status.is_server_error())));
     }
 
     #[test]
-    fn an_overlong_prompt_names_both_numbers() {
-        let error = ApiError::from(EngineError::ContextOverflow { have: 2048, need: 5000 });
-        assert_eq!(error.kind.row().status, 400);
-        assert!(error.message.contains("2048") && error.message.contains("5000"));
-    }
-
-    #[test]
-    fn a_full_queue_says_when_to_come_back_and_never_zero() {
-        let error = ApiError::from(Failure::QueueFull { message: "full".into(), retry_after: Some(Duration::from_millis(20)) });
+    fn a_wait_is_rounded_up_and_never_zero() {
+        let error = ApiError::new(Kind::QueueFull, "full").retry_after(Some(Duration::from_millis(20)));
         let response = error.into_response();
         assert_eq!(response.status(), 503);
         assert_eq!(response.headers()["retry-after"], "1");

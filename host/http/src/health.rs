@@ -55,7 +55,7 @@ pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, Que
         return Ok(Json(Ready { status: "ready", models: workers.into_iter().map(ReadyModel::from).collect() }).into_response());
     };
     let card = app.models.cards().into_iter().find(|card| card.id == name || card.aliases.contains(&name));
-    let card = card.ok_or_else(|| ApiError::from(app.models.unknown(&name)))?;
+    let card = card.ok_or_else(|| app.models.unknown(&name))?;
     let worker = workers.into_iter().find(|worker| worker.model == card.id);
     let ready = worker.as_ref().is_some_and(|worker| worker.phase == WorkerPhase::Ready);
     let model = match worker {

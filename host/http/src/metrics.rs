@@ -83,8 +83,8 @@ impl Metrics {
     }
 
     /// A lease was waited for.
-    pub fn lease(&self, model: &str, seconds: f64) {
-        self.histogram(&LOAD, &[("model", model)]).record(seconds);
+    pub fn lease(&self, model: &str, took: Duration) {
+        self.histogram(&LOAD, &[("model", model)]).record(took.as_secs_f64());
     }
 
     /// A generation came to a good end.

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts};
 
-use crate::errors::Failure;
+use crate::errors::ApiError;
 
 /// A model that may be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,19 +72,29 @@ pub struct WorkerState {
     pub waiting: u64,
 }
 
-/// How to choose tokens where the request does not say; `None` = the dialect's own default.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// What the manifest says of answers; a request's own word wins, and what is `None` here is the dialect's default.
+#[derive(Debug, Clone, Default, PartialEq)]
 #[allow(missing_docs, reason = "named as in `Sampling`")]
-pub struct SamplingDefaults {
+pub struct Defaults {
     pub temperature: Option<f32>,
     pub top_p: Option<f32>,
     pub top_k: Option<u32>,
     pub min_p: Option<f32>,
+    pub typical_p: Option<f32>,
     pub repetition_penalty: Option<f32>,
+    pub penalty_window: Option<u32>,
+    pub presence_penalty: Option<f32>,
+    pub frequency_penalty: Option<f32>,
+    pub seed: Option<u64>,
+    /// Texts that end every answer, besides the request's own.
+    pub stop: Vec<String>,
+    pub max_tokens: Option<u32>,
+    /// System message of chats that have none.
+    pub system: Option<String>,
 }
 
 /// The events of one generation. Dropping it cancels the work.
-pub type Events = BoxStream<'static, Result<Event, Failure>>;
+pub type Events = BoxStream<'static, Result<Event, ApiError>>;
 
 /// The host, seen from the front.
 pub trait Models: Send + Sync + 'static {
@@ -92,10 +102,10 @@ pub trait Models: Send + Sync + 'static {
     fn cards(&self) -> Vec<ModelCard>;
     /// All workers there are now.
     fn workers(&self) -> Vec<WorkerState>;
-    /// Gets hold of a model, loading it if need be. Dropping the future gives up waiting.
-    fn lease<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, Failure>>;
-    /// The error for a name that is not in [`Models::cards`], with the names that look alike.
-    fn unknown(&self, model: &str) -> Failure;
+    /// Gets hold of a model, loading it if need be. Dropping the future gives up waiting. `request_id` is for the logs on the other side.
+    fn lease<'a>(&'a self, model: &'a str, request_id: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>>;
+    /// The error for a name that is not in [`Models::cards`]: why it is not, or the names that look alike.
+    fn unknown(&self, model: &str) -> ApiError;
 }
 
 /// A loaded model, held for as long as this lives.
@@ -104,10 +114,10 @@ pub trait Leased: Send + Sync + 'static {
     fn model(&self) -> &str;
     /// What the worker said of it; its chat template is the manifest's where that has one.
     fn facts(&self) -> &ModelFacts;
-    /// Sampling defaults of the manifest.
-    fn defaults(&self) -> SamplingDefaults;
+    /// What the manifest says of answers.
+    fn defaults(&self) -> &Defaults;
     /// Starts a generation.
-    fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, Failure>>;
+    fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>>;
     /// Embeds.
-    fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, Failure>>;
+    fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>>;
 }

@@ -6,14 +6,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use onebit_engine::{Event, FinishReason, Finished, GenerateRequest, ModelFacts};
 use serde::Serialize;
 
-use crate::errors::{ApiError, Failure};
+use crate::errors::{ApiError, Kind};
 use crate::metrics::Metrics;
 use crate::models::Leased;
 
@@ -155,10 +155,10 @@ impl Run {
 fn one(lease: Arc<dyn Leased>, index: u32, request: GenerateRequest) -> Pin<Box<dyn Stream<Item = Result<(u32, Event), ApiError>> + Send>> {
     let start = async move {
         let events = lease.generate(request).await?;
-        Ok::<_, Failure>(Ending { events: Some(events), model: lease.model().to_owned() })
+        Ok::<_, ApiError>(Ending { events: Some(events), model: lease.model().to_owned() })
     };
     let events = futures_util::stream::once(start).try_flatten();
-    Box::pin(events.map(move |event| event.map(|event| (index, event)).map_err(ApiError::from)))
+    Box::pin(events.map(move |event| event.map(|event| (index, event))))
 }
 
 /// Ends a generation at its last event, and turns an end without one into the error it is.
@@ -168,7 +168,7 @@ struct Ending {
 }
 
 impl Stream for Ending {
-    type Item = Result<Event, Failure>;
+    type Item = Result<Event, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(events) = self.events.as_mut() else { return Poll::Ready(None) };
@@ -179,7 +179,7 @@ impl Stream for Ending {
             None => {
                 self.events = None;
                 let message = format!("the worker of {} went away in the middle of the answer; send the request again", self.model);
-                return Poll::Ready(Some(Err(Failure::WorkerFailed { message })));
+                return Poll::Ready(Some(Err(ApiError::new(Kind::WorkerFailed, message))));
             }
         }
         Poll::Ready(item)
@@ -202,19 +202,4 @@ pub fn fingerprint(facts: &ModelFacts) -> String {
 /// Seconds since 1970, for `created`.
 pub fn unix_now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
-}
-
-/// Measures the wait for a model, loading included.
-pub struct Waiting(Instant);
-
-impl Waiting {
-    /// Begins.
-    pub fn begin() -> Self {
-        Self(Instant::now())
-    }
-
-    /// Seconds so far.
-    pub fn seconds(&self) -> f64 {
-        self.0.elapsed().as_secs_f64()
-    }
 }

@@ -15,7 +15,7 @@ use super::refused::{Dialect, check};
 use super::sampling::Common;
 use super::sse::{self, Chunks, Frames};
 use super::messages;
-use crate::app::{App, stamp};
+use crate::app::{App, request_id, stamp};
 use crate::body::Object;
 use crate::errors::{ApiError, Kind};
 use crate::fields::Fields;
@@ -28,19 +28,24 @@ const MAX_TOP_LOGPROBS: u32 = 20;
 
 /// Handles the request.
 pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request<Body>) -> Result<Response, ApiError> {
+    let id = request_id(&request);
     let object = app.limits.read_object(&headers, request.into_body()).await?;
     let asked = Asked::read(&object)?;
     drop(object);
-    let lease = app.lease(&asked.common.model).await?;
+    let lease = app.lease(&asked.common.model, &id).await?;
     asked.common.check_vocabulary(lease.facts().vocabulary)?;
-    let Asked { common, conversation, logprobs } = asked;
+    let Asked { common, mut conversation, logprobs } = asked;
+    let defaults = lease.defaults();
+    if let Some(system) = &defaults.system {
+        conversation.begin_with(system);
+    }
     let prompt = Prompt::Parts(render(&app, &*lease, conversation).await?);
     let requests = (0..common.n).map(|index| GenerateRequest {
         prompt: prompt.clone(),
         add_special: true,
-        max_tokens: common.max_tokens,
-        sampling: common.sampling(&lease.defaults(), index),
-        stop: common.stop.clone(),
+        max_tokens: common.max_tokens.or(defaults.max_tokens),
+        sampling: common.sampling(defaults, index),
+        stop: common.stops(defaults),
         logprobs,
         ignore_eos: common.ignore_eos,
     });

@@ -15,7 +15,7 @@ use super::prompts::{self, Entry};
 use super::refused::{Dialect, check};
 use super::sampling::{Common, MAX_CHOICES};
 use super::sse::{self, Chunks, Frames};
-use crate::app::{App, stamp};
+use crate::app::{App, request_id, stamp};
 use crate::body::Object;
 use crate::errors::ApiError;
 use crate::fields::Fields;
@@ -28,10 +28,11 @@ const MAX_LOGPROBS: u32 = 5;
 
 /// Handles the request.
 pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request<Body>) -> Result<Response, ApiError> {
+    let id = request_id(&request);
     let object = app.limits.read_object(&headers, request.into_body()).await?;
     let Asked { common, prompts, logprobs } = Asked::read(&object)?;
     drop(object);
-    let lease = app.lease(&common.model).await?;
+    let lease = app.lease(&common.model, &id).await?;
     let facts = lease.facts();
     common.check_vocabulary(facts.vocabulary)?;
     prompts::check_vocabulary("prompt", &prompts, facts.vocabulary)?;
@@ -43,9 +44,9 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
             requests.push(GenerateRequest {
                 prompt: prompt.clone(),
                 add_special: true,
-                max_tokens: Some(common.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS)),
-                sampling: common.sampling(&defaults, index),
-                stop: common.stop.clone(),
+                max_tokens: Some(common.max_tokens.or(defaults.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS)),
+                sampling: common.sampling(defaults, index),
+                stop: common.stops(defaults),
                 logprobs,
                 ignore_eos: common.ignore_eos,
             });

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::body::describe;
 use crate::errors::ApiError;
 use crate::fields::Fields;
-use crate::models::SamplingDefaults;
+use crate::models::Defaults;
 
 /// Most answers to one request, as OpenAI documents for `n`.
 pub const MAX_CHOICES: u32 = 128;
@@ -78,21 +78,27 @@ impl Common {
     }
 
     /// The sampling of answer number `index`: each answer of a seeded request has its own seed, and the first one the seed itself.
-    pub fn sampling(&self, defaults: &SamplingDefaults, index: u32) -> Sampling {
+    pub fn sampling(&self, defaults: &Defaults, index: u32) -> Sampling {
         let asked = &self.sampling;
+        let off = Sampling::default();
         Sampling {
             temperature: asked.temperature.or(defaults.temperature).unwrap_or(1.0),
-            top_k: asked.top_k.or(defaults.top_k).unwrap_or(0),
-            top_p: asked.top_p.or(defaults.top_p).unwrap_or(1.0),
-            min_p: asked.min_p.or(defaults.min_p).unwrap_or(0.0),
-            typical_p: asked.typical_p.unwrap_or(1.0),
-            repetition_penalty: asked.repetition_penalty.or(defaults.repetition_penalty).unwrap_or(1.0),
-            presence_penalty: asked.presence_penalty.unwrap_or(0.0),
-            frequency_penalty: asked.frequency_penalty.unwrap_or(0.0),
-            seed: asked.seed.map(|seed| seed.wrapping_add(u64::from(index))),
+            top_k: asked.top_k.or(defaults.top_k).unwrap_or(off.top_k),
+            top_p: asked.top_p.or(defaults.top_p).unwrap_or(off.top_p),
+            min_p: asked.min_p.or(defaults.min_p).unwrap_or(off.min_p),
+            typical_p: asked.typical_p.or(defaults.typical_p).unwrap_or(off.typical_p),
+            repetition_penalty: asked.repetition_penalty.or(defaults.repetition_penalty).unwrap_or(off.repetition_penalty),
+            penalty_window: defaults.penalty_window.unwrap_or(off.penalty_window),
+            presence_penalty: asked.presence_penalty.or(defaults.presence_penalty).unwrap_or(off.presence_penalty),
+            frequency_penalty: asked.frequency_penalty.or(defaults.frequency_penalty).unwrap_or(off.frequency_penalty),
+            seed: asked.seed.or(defaults.seed).map(|seed| seed.wrapping_add(u64::from(index))),
             logit_bias: asked.logit_bias.clone(),
-            ..Sampling::default()
         }
+    }
+
+    /// The request's stop strings and the manifest's.
+    pub fn stops(&self, defaults: &Defaults) -> Vec<String> {
+        self.stop.iter().chain(defaults.stop.iter().filter(|text| !self.stop.contains(text))).cloned().collect()
     }
 
     /// Token ids of `logit_bias` against the vocabulary.
@@ -206,8 +212,8 @@ mod tests {
     #[test]
     fn absent_settings_are_openais_unless_the_manifest_says_otherwise() {
         let common = read(json!({"model": "m"})).expect("fine");
-        assert_eq!(common.sampling(&SamplingDefaults::default(), 0).temperature, 1.0);
-        let manifest = SamplingDefaults { temperature: Some(0.2), ..SamplingDefaults::default() };
+        assert_eq!(common.sampling(&Defaults::default(), 0).temperature, 1.0);
+        let manifest = Defaults { temperature: Some(0.2), ..Defaults::default() };
         assert_eq!(common.sampling(&manifest, 0).temperature, 0.2);
         let asked = read(json!({"model": "m", "temperature": 0})).expect("fine");
         assert_eq!(asked.sampling(&manifest, 0).temperature, 0.0);
@@ -216,7 +222,7 @@ mod tests {
     #[test]
     fn each_answer_of_a_seeded_request_has_its_own_seed() {
         let common = read(json!({"model": "m", "seed": -1, "n": 2})).expect("fine");
-        let seeds: Vec<_> = (0..2).map(|i| common.sampling(&SamplingDefaults::default(), i).seed).collect();
+        let seeds: Vec<_> = (0..2).map(|i| common.sampling(&Defaults::default(), i).seed).collect();
         assert_eq!(seeds, [Some(u64::MAX), Some(0)]);
     }
 

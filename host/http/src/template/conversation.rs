@@ -57,7 +57,6 @@ pub struct Message {
 
 impl Message {
     /// A message that is only text.
-    #[cfg(test)]
     pub fn text(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: content.into(), name: None, tool_calls: Vec::new(), tool_call_id: None, reasoning: None }
     }
@@ -73,6 +72,13 @@ pub struct Conversation {
 }
 
 impl Conversation {
+    /// Puts a system message before a conversation that has none.
+    pub fn begin_with(&mut self, system: &str) {
+        if !self.messages.iter().any(|message| message.role == Role::System) {
+            self.messages.insert(0, Message::text(Role::System, system));
+        }
+    }
+
     /// A last message of the assistant is continued, not answered.
     pub fn continues(&self) -> bool {
         self.messages.last().is_some_and(|last| last.role == Role::Assistant && last.tool_calls.is_empty())

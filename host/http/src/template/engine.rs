@@ -15,8 +15,6 @@ use super::{TemplateError, TemplateSource};
 
 /// Bytes of a template's text; the largest known ones have 30 KiB.
 const MAX_TEMPLATE: usize = 1 << 20;
-/// Bytes of one value made outside the fuel's books.
-pub(super) const MAX_INTERMEDIATE: usize = 32 << 20;
 /// What every rendering may spend; one fuel pays an instruction or 64 bytes.
 const BASE_FUEL: u64 = 500_000;
 /// What a message adds: real templates spend about a hundred instructions on one, more where they look back over all others.

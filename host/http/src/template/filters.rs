@@ -3,11 +3,10 @@
 use std::io;
 
 use minijinja::value::{Kwargs, Value};
-use minijinja::{Error, ErrorKind};
+use minijinja::{Error, ErrorKind, State};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-use super::engine::MAX_INTERMEDIATE;
 
 /// The words of `raise_exception`, found again in the chain of causes.
 #[derive(Debug, thiserror::Error)]
@@ -29,8 +28,11 @@ pub fn strftime_now(format: &str) -> Result<String, Error> {
         .map_err(|error| Error::new(ErrorKind::InvalidOperation, format!("strftime_now: {error}")))
 }
 
+/// Bytes of JSON that one fuel pays: walking a value costs more than copying its text.
+const JSON_BYTES_PER_FUEL: u64 = 4;
+
 /// `tojson(indent=…)` as `json.dumps(x, ensure_ascii=False, …)` writes it; Jinja's own would escape `<`, `>`, `&` and `'` for HTML.
-pub fn tojson(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
+pub fn tojson(state: &State<'_, '_>, value: &Value, kwargs: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = kwargs.get("indent")?;
     let sort_keys: Option<bool> = kwargs.get("sort_keys")?;
     let ensure_ascii: Option<bool> = kwargs.get("ensure_ascii")?;
@@ -45,18 +47,22 @@ pub fn tojson(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
         Some([item, key]) => (item.clone(), key.clone()),
         Some(_) => return Err(failed(&"separators must be a pair")),
     };
-    let style = PythonStyle { indent, item, key, depth: 0, filled: false };
-    let mut out = Bounded { bytes: Vec::new(), ascii: ensure_ascii.unwrap_or(false) };
-    let mut serializer = serde_json::Serializer::with_formatter(&mut out, style);
-    if sort_keys.unwrap_or(false) {
-        let tree: serde_json::Value = serde_json::to_value(value).map_err(|error| failed(&error))?;
-        sorted(tree).serialize(&mut serializer)
+    let style = || PythonStyle { indent, item: item.clone(), key: key.clone(), depth: 0, filled: false };
+    let affordable = state.fuel_levels().map_or(0, |(_, left)| left.saturating_mul(JSON_BYTES_PER_FUEL));
+    let mut out = Bounded { bytes: Vec::new(), most: usize::try_from(affordable).unwrap_or(usize::MAX) };
+    let written = if sort_keys.unwrap_or(false) {
+        // A tree of the bytes that were affordable, never of a value that has not been measured.
+        value.serialize(&mut serde_json::Serializer::new(&mut out)).map_err(|error| failed(&error))?;
+        let plain: serde_json::Value = serde_json::from_slice(&out.bytes).map_err(|error| failed(&error))?;
+        out.bytes.clear();
+        sorted(plain).serialize(&mut serde_json::Serializer::with_formatter(&mut out, style()))
     } else {
-        value.serialize(&mut serializer)
-    }
-    .map_err(|error| failed(&error))?;
+        value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, style()))
+    };
+    written.map_err(|error| failed(&error))?;
+    state.consume_fuel(out.bytes.len() as u64 / JSON_BYTES_PER_FUEL)?;
     let text = String::from_utf8(out.bytes).map_err(|error| failed(&error))?;
-    Ok(if out.ascii { escape_non_ascii(&text) } else { text })
+    Ok(if ensure_ascii.unwrap_or(false) { escape_non_ascii(&text) } else { text })
 }
 
 fn sorted(value: serde_json::Value) -> serde_json::Value {
@@ -88,12 +94,12 @@ fn escape_non_ascii(text: &str) -> String {
 /// A buffer that stops growing.
 struct Bounded {
     bytes: Vec<u8>,
-    ascii: bool,
+    most: usize,
 }
 
 impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MAX_INTERMEDIATE {
+        if self.bytes.len() + bytes.len() > self.most {
             return Err(io::Error::other("the result is too large"));
         }
         self.bytes.extend_from_slice(bytes);

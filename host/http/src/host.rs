@@ -1,0 +1,138 @@
+//! The real host behind the front's border: [`onebit_worker::Host`], in the shapes of [`crate::models`].
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use onebit_engine::{EmbedRequest, Embeddings, GenerateRequest, ModelFacts};
+use onebit_worker::{Host, HostError, Lease, LeaseOptions, ModelState, ModelSummary, WorkerState as Phase, WorkerStatus};
+
+use crate::errors::ApiError;
+use crate::models::{Defaults, Events, Leased, ModelCard, Models, WorkerPhase, WorkerState};
+
+/// A [`Host`] for [`crate::Server`].
+#[derive(Clone)]
+pub struct HostModels(Host);
+
+impl HostModels {
+    /// Of this host.
+    pub fn new(host: Host) -> Self {
+        Self(host)
+    }
+}
+
+impl std::fmt::Debug for HostModels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HostModels")
+    }
+}
+
+impl Models for HostModels {
+    fn cards(&self) -> Vec<ModelCard> {
+        // What could only be refused is not offered.
+        self.0.models().into_iter().filter(|model| matches!(model.state, ModelState::Here)).map(card).collect()
+    }
+
+    fn workers(&self) -> Vec<WorkerState> {
+        self.0.status().into_iter().map(worker).collect()
+    }
+
+    fn lease<'a>(&'a self, model: &'a str, request_id: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
+        async move {
+            let lease = self.0.lease(model, LeaseOptions::default()).await?.named(request_id);
+            // Asked after the lease: what counts is the manifest as it is now.
+            let defaults = defaults(self.0.model(&lease.spec().model).ok());
+            Ok(Arc::new(HostLease { lease, defaults }) as Arc<dyn Leased>)
+        }
+        .boxed()
+    }
+
+    fn unknown(&self, model: &str) -> ApiError {
+        match self.0.model(model) {
+            Err(error) => error.into(),
+            Ok(summary) => match summary.state {
+                ModelState::NotDownloaded(message) => HostError::NotDownloaded { model: summary.name, message }.into(),
+                ModelState::Broken(problems) => HostError::Broken { model: summary.name, problems }.into(),
+                // It came a moment ago.
+                ModelState::Here => crate::errors::unknown_model(model, &[summary.name]),
+            },
+        }
+    }
+}
+
+fn card(model: ModelSummary) -> ModelCard {
+    let created = model.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs());
+    ModelCard { id: model.name, aliases: model.aliases, created }
+}
+
+fn worker(status: WorkerStatus) -> WorkerState {
+    let (phase, reason) = match status.state {
+        Phase::Ready => (WorkerPhase::Ready, None),
+        Phase::Draining => (WorkerPhase::Stopping, None),
+        Phase::Failed { reason, .. } => (WorkerPhase::Failed, Some(reason)),
+        _ => (WorkerPhase::Loading, None),
+    };
+    WorkerState {
+        model: status.model,
+        phase,
+        detail: reason.or(status.fallback_note),
+        plugin: status.plugin,
+        device: status.device,
+        restarts: u64::from(status.restarts),
+        memory_estimated: status.estimate.total(),
+        memory_measured: status.rss_bytes,
+        active: u64::from(status.active),
+        waiting: u64::from(status.waiting),
+    }
+}
+
+fn defaults(model: Option<ModelSummary>) -> Defaults {
+    let Some(ModelSummary { defaults, chat, .. }) = model else { return Defaults::default() };
+    Defaults {
+        temperature: defaults.temperature,
+        top_p: defaults.top_p,
+        top_k: defaults.top_k,
+        min_p: defaults.min_p,
+        typical_p: defaults.typical_p,
+        repetition_penalty: defaults.repetition_penalty,
+        penalty_window: defaults.penalty_window,
+        presence_penalty: defaults.presence_penalty,
+        frequency_penalty: defaults.frequency_penalty,
+        seed: defaults.seed,
+        stop: defaults.stop,
+        max_tokens: defaults.max_tokens,
+        system: chat.system,
+    }
+}
+
+struct HostLease {
+    lease: Lease,
+    defaults: Defaults,
+}
+
+impl Leased for HostLease {
+    fn model(&self) -> &str {
+        &self.lease.spec().model
+    }
+
+    fn facts(&self) -> &ModelFacts {
+        self.lease.facts()
+    }
+
+    fn defaults(&self) -> &Defaults {
+        &self.defaults
+    }
+
+    fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
+        async move {
+            let generation = self.lease.generate(request).await?;
+            Ok(generation.map(|event| event.map_err(ApiError::from)).boxed())
+        }
+        .boxed()
+    }
+
+    fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>> {
+        async move { Ok(self.lease.embed(request).await?) }.boxed()
+    }
+}
