@@ -9,6 +9,8 @@
 //! every request. If what was chosen fails while it loads, the manifest's declared fallbacks take its place, and every answer says so;
 //! without a declared fallback the failure is the answer.
 
+#![allow(clippy::result_large_err, reason = "an error is made once for a failed request, not in a loop; its fields are what the API and the terminal show")]
+
 mod answers;
 mod config;
 mod error;

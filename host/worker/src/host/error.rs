@@ -53,8 +53,8 @@ pub enum HostError {
         /// Lower case hexadecimal.
         found: String,
     },
-    /// The model was not ready before the caller's deadline. It goes on loading.
-    #[error("{model} was not ready within {:.1} s; it goes on loading, try again", waited.as_secs_f32())]
+    /// The model was not ready before the caller's deadline. Its load goes on only if others wait for it.
+    #[error("{model} was not ready within {:.1} s; try again with more patience", waited.as_secs_f32())]
     Deadline {
         /// The model.
         model: String,
