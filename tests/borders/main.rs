@@ -21,53 +21,12 @@ const ONLY: &[(&str, &[&str])] = &[
 const NEVER: &[(&str, &[&str])] = &[
     (
         "onebit-plugin-api",
-        &[
-            "onebit-sdk",
-            "onebit-loader",
-            "onebit-engine",
-            "onebit-catalog",
-            "onebit-worker",
-            "onebit-http",
-            "onebit-host",
-        ],
+        &["onebit-sdk", "onebit-loader", "onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"],
     ),
-    (
-        "onebit-sdk",
-        &[
-            "onebit-loader",
-            "onebit-engine",
-            "onebit-catalog",
-            "onebit-worker",
-            "onebit-http",
-            "onebit-host",
-        ],
-    ),
-    (
-        "onebit-weights",
-        &[
-            "onebit-plugin-api",
-            "onebit-loader",
-            "onebit-engine",
-            "onebit-worker",
-            "onebit-http",
-            "onebit-host",
-        ],
-    ),
-    (
-        "onebit-plugin-vulkan-ggml",
-        &[
-            "onebit-loader",
-            "onebit-engine",
-            "onebit-catalog",
-            "onebit-worker",
-            "onebit-http",
-            "onebit-host",
-        ],
-    ),
-    (
-        "onebit-loader",
-        &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"],
-    ),
+    ("onebit-sdk", &["onebit-loader", "onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
+    ("onebit-weights", &["onebit-plugin-api", "onebit-loader", "onebit-engine", "onebit-worker", "onebit-http", "onebit-host"]),
+    ("onebit-plugin-vulkan-ggml", &["onebit-loader", "onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
+    ("onebit-loader", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-engine", &["onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-catalog", &["onebit-engine", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-worker", &["onebit-http", "onebit-host"]),
@@ -97,14 +56,7 @@ fn packages() -> Vec<(String, Vec<String>)> {
         .iter()
         .map(|package| {
             let dependencies = package["dependencies"].as_array().unwrap();
-            (
-                name(package),
-                dependencies
-                    .iter()
-                    .filter(|dependency| dependency["kind"] != "dev")
-                    .map(name)
-                    .collect(),
-            )
+            (name(package), dependencies.iter().filter(|dependency| dependency["kind"] != "dev").map(name).collect())
         })
         .collect()
 }
@@ -127,9 +79,7 @@ fn our_crates_depend_downwards_only() {
     let packages = packages();
     let mut wrong = Vec::new();
     for (package, forbidden) in NEVER {
-        let Some((_, dependencies)) = packages.iter().find(|(name, _)| name == package) else {
-            panic!("there is no {package} any more")
-        };
+        let Some((_, dependencies)) = packages.iter().find(|(name, _)| name == package) else { panic!("there is no {package} any more") };
         for name in dependencies.iter().filter(|name| forbidden.contains(&name.as_str())) {
             wrong.push(format!("{package} depends on {name}"));
         }
@@ -153,9 +103,7 @@ fn unsafe_is_written_where_it_is_allowed_and_says_why() {
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            let block = ["unsafe {", "unsafe impl", "unsafe fn", "unsafe extern"]
-                .iter()
-                .any(|form| code.contains(form));
+            let block = ["unsafe {", "unsafe impl", "unsafe fn", "unsafe extern"].iter().any(|form| code.contains(form));
             if block && !allowed && !code.contains('"') {
                 wrong.push(format!("{}:{}: {}", short.display(), at + 1, line.trim()));
             }
@@ -187,12 +135,7 @@ fn no_file_names_a_folder_of_one_machine() {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
         for (at, line) in text.lines().enumerate() {
             if ["/work", "/root"].iter().any(|start| begins_path(line, &format!("{start}/"))) {
-                wrong.push(format!(
-                    "{}:{}: {}",
-                    file.strip_prefix(&root).unwrap().display(),
-                    at + 1,
-                    line.trim()
-                ));
+                wrong.push(format!("{}:{}: {}", file.strip_prefix(&root).unwrap().display(), at + 1, line.trim()));
             }
         }
     }
@@ -201,8 +144,7 @@ fn no_file_names_a_folder_of_one_machine() {
 
 /// Whether an absolute path in `line` begins with `start` (and `$here/root/…` does not).
 fn begins_path(line: &str, start: &str) -> bool {
-    line.match_indices(start)
-        .any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || "_.-}/~".contains(before)))
+    line.match_indices(start).any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || "_.-}/~".contains(before)))
 }
 
 fn all_files(folder: &Path, into: &mut Vec<PathBuf>) {

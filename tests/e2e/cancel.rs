@@ -11,10 +11,7 @@ use crate::{continuation, question, with};
 
 /// Work that does not end by itself.
 fn endless(prompt: &str) -> Value {
-    with(
-        continuation(prompt, 1),
-        &json!({"temperature": 1.0, "max_tokens": 4000, "ignore_eos": true}),
-    )
+    with(continuation(prompt, 1), &json!({"temperature": 1.0, "max_tokens": 4000, "ignore_eos": true}))
 }
 
 /// One slot, so that a dead request would block the next one.
@@ -48,23 +45,13 @@ fn a_client_that_leaves_frees_its_slot() {
     let long = "The tide came in and the boats rose with it. ".repeat(180);
     // name, request, whether to wait for first bytes before leaving
     let cases = [
-        (
-            "stream, after the first bytes",
-            with(endless("Count:"), &json!({"stream": true})),
-            true,
-        ),
+        ("stream, after the first bytes", with(endless("Count:"), &json!({"stream": true})), true),
         ("no stream, after half a second", endless("Count:"), false),
-        (
-            "while the prompt is computed",
-            with(endless(&long), &json!({"stream": true})),
-            false,
-        ),
+        ("while the prompt is computed", with(endless(&long), &json!({"stream": true})), false),
     ];
     for (name, body, wait) in cases {
         let mut socket = raw::connect(server.port);
-        socket
-            .write_all(&raw::post("/v1/completions", &[], body.to_string().as_bytes()))
-            .unwrap();
+        socket.write_all(&raw::post("/v1/completions", &[], body.to_string().as_bytes())).unwrap();
         if wait {
             assert!(socket.read(&mut [0; 256]).unwrap() > 0);
         } else {
@@ -72,23 +59,13 @@ fn a_client_that_leaves_frees_its_slot() {
         }
         let before = processes::cpu_time_ns(worker);
         std::thread::sleep(Duration::from_millis(150));
-        assert!(
-            processes::cpu_time_ns(worker) - before > 20_000_000,
-            "{name}: it was not being computed"
-        );
+        assert!(processes::cpu_time_ns(worker) - before > 20_000_000, "{name}: it was not being computed");
         drop(socket);
         let went_on = computes_for(worker);
-        assert!(
-            went_on < Duration::from_millis(600),
-            "{name}: the worker computed for another {went_on:?}"
-        );
+        assert!(went_on < Duration::from_millis(600), "{name}: the worker computed for another {went_on:?}");
         let since = Instant::now();
         server.client().post("/v1/completions", &continuation("Hi", 1)).good();
-        assert!(
-            since.elapsed() < Duration::from_secs(3),
-            "{name}: the next request waited {:?}",
-            since.elapsed()
-        );
+        assert!(since.elapsed() < Duration::from_secs(3), "{name}: the next request waited {:?}", since.elapsed());
     }
 }
 

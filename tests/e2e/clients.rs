@@ -15,9 +15,7 @@ fn environment(requirements: &str) -> PathBuf {
     let list = clients().join(requirements);
     let text = std::fs::read_to_string(&list).unwrap();
     // A changed list gets another folder, so that nobody tests against yesterday's versions.
-    let key = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let key = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
@@ -30,9 +28,7 @@ fn environment(requirements: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
-    run(Command::new(&python)
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
-        .arg(&list));
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(&list));
     std::fs::write(folder.join("complete"), "").unwrap();
     python
 }
@@ -40,12 +36,7 @@ fn environment(requirements: &str) -> PathBuf {
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{text}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
     text
 }
 

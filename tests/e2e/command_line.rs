@@ -7,12 +7,7 @@ use serde_json::Value;
 fn good(home: &Home, words: &[&str]) -> String {
     let output = home.run(words);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "onebit-host {words:?}: {}\n{text}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "onebit-host {words:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
     text
 }
 
@@ -30,12 +25,7 @@ fn list_explain_and_doctor_say_what_is_here() {
     let explained = good(&home, &["explain", MODEL]);
     assert!(explained.contains("vulkan-ggml") && explained.contains("cpu"), "{explained}");
     let doctor: Value = serde_json::from_str(&good(&home, &["doctor", "--json"])).unwrap();
-    assert!(
-        doctor["devices"]
-            .as_array()
-            .is_some_and(|list| list.iter().any(|device| device["id"] == "cpu")),
-        "{doctor}"
-    );
+    assert!(doctor["devices"].as_array().is_some_and(|list| list.iter().any(|device| device["id"] == "cpu")), "{doctor}");
     let plugins: Value = serde_json::from_str(&good(&home, &["plugin", "list", "--json"])).unwrap();
     assert!(plugins.to_string().contains("vulkan-ggml"), "{plugins}");
     assert!(good(&home, &["--version"]).contains(env!("CARGO_PKG_VERSION")));
@@ -47,11 +37,7 @@ fn an_unknown_model_is_told_what_looks_alike() {
     let home = Home::with_model();
     let output = home.run(&["run", "smollm2:136m", "Hi"]);
     assert!(!output.status.success());
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains(MODEL),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains(MODEL), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -81,15 +67,7 @@ fn a_pulled_file_is_checked_and_served() {
             .flatten()
             .all(|entry| entry.path().extension().is_none_or(|extension| extension != "gguf"))
     );
-    good(
-        &home,
-        &[
-            "pull",
-            source.to_str().unwrap(),
-            "--sha256",
-            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        ],
-    );
+    good(&home, &["pull", source.to_str().unwrap(), "--sha256", "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"]);
     assert!(good(&home, &["list"]).contains(MODEL));
 }
 
@@ -97,12 +75,7 @@ fn a_pulled_file_is_checked_and_served() {
 fn the_tree_runs_from_anywhere() {
     let home = Home::with_model();
     let copy = home.path().join("moved here");
-    let status = std::process::Command::new("cp")
-        .arg("-r")
-        .arg(onebit_tests::dist())
-        .arg(&copy)
-        .status()
-        .unwrap();
+    let status = std::process::Command::new("cp").arg("-r").arg(onebit_tests::dist()).arg(&copy).status().unwrap();
     assert!(status.success());
     let mut command = home.command(&["run", MODEL, "What is 2+2?", "--temperature", "0"]);
     let mut moved = std::process::Command::new(copy.join("bin/onebit-host"));

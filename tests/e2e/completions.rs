@@ -10,14 +10,9 @@ use crate::{continuation, with};
 fn both(client: &Client, body: &Value) -> [(String, String); 2] {
     let whole = client.post("/v1/completions", body).good();
     let choice = &whole["choices"][0];
-    let events = client
-        .stream("/v1/completions", &with(body.clone(), &json!({"stream": true})))
-        .all();
+    let events = client.stream("/v1/completions", &with(body.clone(), &json!({"stream": true}))).all();
     [
-        (
-            choice["text"].as_str().unwrap().to_owned(),
-            choice["finish_reason"].as_str().unwrap().to_owned(),
-        ),
+        (choice["text"].as_str().unwrap().to_owned(), choice["finish_reason"].as_str().unwrap().to_owned()),
         (joined(&events), finish_reason(&events).unwrap()),
     ]
 }
@@ -51,28 +46,16 @@ fn no_chunk_holds_half_a_character() {
     let server = Home::with_model().serve();
     let client = server.client();
     // A row of characters of three and four bytes, which the model likes to go on with.
-    for prompt in [
-        "😀😃😄😀😃😄😀😃😄😀😃😄😀😃😄",
-        "漢字漢字漢字漢字漢字漢字漢字漢字漢字",
-        "éàüéàüéàüéàüéàüéàüéàü",
-    ] {
+    for prompt in ["😀😃😄😀😃😄😀😃😄😀😃😄😀😃😄", "漢字漢字漢字漢字漢字漢字漢字漢字漢字", "éàüéàüéàüéàüéàüéàüéàü"]
+    {
         for limit in [1, 2, 3, 5, 24] {
             let body = with(continuation(prompt, limit), &json!({"ignore_eos": true}));
             let [(whole, _), (streamed, _)] = both(&client, &body);
             assert_eq!(whole, streamed);
             assert!(!whole.contains('\u{fffd}'), "{prompt}, {limit} tokens: {whole:?}");
         }
-        let events = client
-            .stream(
-                "/v1/completions",
-                &with(continuation(prompt, 24), &json!({"stream": true, "ignore_eos": true})),
-            )
-            .all();
-        assert!(
-            !joined(&events).is_ascii(),
-            "the model did not go on with such characters: {:?}",
-            joined(&events)
-        );
+        let events = client.stream("/v1/completions", &with(continuation(prompt, 24), &json!({"stream": true, "ignore_eos": true}))).all();
+        assert!(!joined(&events).is_ascii(), "the model did not go on with such characters: {:?}", joined(&events));
     }
 }
 
@@ -80,15 +63,7 @@ fn no_chunk_holds_half_a_character() {
 fn token_ids_that_are_none_are_refused_and_several_prompts_are_several_answers() {
     let server = Home::with_model().serve();
     let client = server.client();
-    for bad in [
-        json!([-1]),
-        json!([99_999_999]),
-        json!([1.5]),
-        json!([]),
-        json!([[]]),
-        json!(["a", 1]),
-        json!({"a": 1}),
-    ] {
+    for bad in [json!([-1]), json!([99_999_999]), json!([1.5]), json!([]), json!([[]]), json!(["a", 1]), json!({"a": 1})] {
         let answer = client.post("/v1/completions", &continuation(bad.clone(), 1));
         assert_eq!(answer.status, 400, "{bad}: {}", answer.text);
         answer.error();

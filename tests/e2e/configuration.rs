@@ -13,11 +13,7 @@ fn shown(home: &Home) -> String {
 #[test]
 fn a_file_from_a_windows_editor_says_the_same() {
     let mut results = Vec::new();
-    for text in [
-        PLAIN.to_owned(),
-        PLAIN.replace('\n', "\r\n"),
-        format!("\u{feff}{}", PLAIN.replace('\n', "\r\n")),
-    ] {
+    for text in [PLAIN.to_owned(), PLAIN.replace('\n', "\r\n"), format!("\u{feff}{}", PLAIN.replace('\n', "\r\n"))] {
         let home = Home::with_model();
         std::fs::create_dir_all(home.path().join("config/onebit")).unwrap();
         std::fs::write(home.path().join("config/onebit/config.toml"), text).unwrap();
@@ -30,12 +26,7 @@ fn a_file_from_a_windows_editor_says_the_same() {
 
 #[test]
 fn a_broken_file_stops_the_start_and_names_file_and_line() {
-    for (text, line) in [
-        ("context = 777\n\u{feff}slots = 3\n", 2),
-        ("slots = \"three\"\n", 1),
-        ("context = 5\nslotz = 3\n", 2),
-        ("[", 1),
-    ] {
+    for (text, line) in [("context = 777\n\u{feff}slots = 3\n", 2), ("slots = \"three\"\n", 1), ("context = 5\nslotz = 3\n", 2), ("[", 1)] {
         let home = Home::new();
         let file = home.path().join("mine.toml");
         std::fs::write(&file, text).unwrap();
@@ -44,10 +35,7 @@ fn a_broken_file_stops_the_start_and_names_file_and_line() {
         assert!(!output.status.success(), "{text:?} was accepted");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("mine.toml"), "{text:?}: {said}");
-        assert!(
-            said.contains(&format!("mine.toml:{line}")) || said.contains(&format!("line {line}")),
-            "{text:?}: {said}"
-        );
+        assert!(said.contains(&format!("mine.toml:{line}")) || said.contains(&format!("line {line}")), "{text:?}: {said}");
     }
 }
 
@@ -64,11 +52,7 @@ fn a_manifest_from_a_windows_editor_is_read_and_a_broken_one_hurts_only_itself()
     std::fs::write(folder.join("broken.toml"), "schema = 1\nname = [\n").unwrap();
     let output = home.run(&["list"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        text.contains("mine") && text.contains(onebit_tests::MODEL),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(text.contains("mine") && text.contains(onebit_tests::MODEL), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let said = text + &String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("broken.toml"), "nobody hears of the broken manifest: {said}");
 }

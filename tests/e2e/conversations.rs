@@ -9,9 +9,7 @@ use crate::{question, with};
 
 fn prompt_tokens(client: &Client, messages: Value) -> u64 {
     let body = json!({"model": MODEL, "temperature": 0, "max_tokens": 1, "messages": messages});
-    client.post("/v1/chat/completions", &body).good()["usage"]["prompt_tokens"]
-        .as_u64()
-        .unwrap()
+    client.post("/v1/chat/completions", &body).good()["usage"]["prompt_tokens"].as_u64().unwrap()
 }
 
 #[test]
@@ -29,29 +27,17 @@ fn markers_that_a_user_types_stay_text() {
         };
         let with_markers = prompt_tokens(&client, messages(&format!("Repeat: {markers}")));
         let without = prompt_tokens(&client, messages("Repeat: "));
-        assert!(
-            with_markers - without >= 30,
-            "{role}: ten markers cost {} tokens: they became control tokens",
-            with_markers - without
-        );
+        assert!(with_markers - without >= 30, "{role}: ten markers cost {} tokens: they became control tokens", with_markers - without);
     }
     // The raw path is for people who write templates themselves; there a marker is one token.
-    let raw = client
-        .post(
-            "/v1/completions",
-            &json!({"model": MODEL, "prompt": "<|im_start|>", "max_tokens": 1}),
-        )
-        .good();
+    let raw = client.post("/v1/completions", &json!({"model": MODEL, "prompt": "<|im_start|>", "max_tokens": 1})).good();
     assert!(raw["usage"]["prompt_tokens"].as_u64().unwrap() >= 1);
 }
 
 #[test]
 fn an_empty_system_message_is_allowed() {
     let server = Home::with_model().serve();
-    prompt_tokens(
-        &server.client(),
-        json!([{"role": "system", "content": ""}, {"role": "user", "content": "Hi"}]),
-    );
+    prompt_tokens(&server.client(), json!([{"role": "system", "content": ""}, {"role": "user", "content": "Hi"}]));
 }
 
 #[test]
@@ -60,16 +46,9 @@ fn a_prefilled_answer_is_the_same_as_text_and_as_parts() {
     let client = server.client();
     let ask = |content: Value| {
         let messages = json!([{"role": "user", "content": "What do cats eat?"}, {"role": "assistant", "content": content}]);
-        let answer = client
-            .post(
-                "/v1/chat/completions",
-                &json!({"model": MODEL, "temperature": 0, "max_tokens": 12, "messages": messages}),
-            )
-            .good();
-        (
-            answer["usage"]["prompt_tokens"].clone(),
-            answer["choices"][0]["message"]["content"].clone(),
-        )
+        let answer =
+            client.post("/v1/chat/completions", &json!({"model": MODEL, "temperature": 0, "max_tokens": 12, "messages": messages})).good();
+        (answer["usage"]["prompt_tokens"].clone(), answer["choices"][0]["message"]["content"].clone())
     };
     let text = "Gladly: cats eat";
     assert_eq!(ask(json!(text)), ask(json!([{"type": "text", "text": text}])));
@@ -83,23 +62,14 @@ fn ask(client: &Client, text: &str) -> Seen {
     let answer = client.post("/v1/chat/completions", &body).good();
     let choice = &answer["choices"][0];
     let top = choice["logprobs"]["content"][0]["top_logprobs"].as_array().unwrap();
-    let first = top
-        .iter()
-        .map(|entry| (entry["token"].as_str().unwrap().to_owned(), entry["logprob"].as_f64().unwrap()))
-        .collect();
-    (
-        choice["message"]["content"].as_str().unwrap().to_owned(),
-        first,
-        answer["usage"]["prompt_tokens"].as_u64().unwrap(),
-    )
+    let first = top.iter().map(|entry| (entry["token"].as_str().unwrap().to_owned(), entry["logprob"].as_f64().unwrap())).collect();
+    (choice["message"]["content"].as_str().unwrap().to_owned(), first, answer["usage"]["prompt_tokens"].as_u64().unwrap())
 }
 
 /// Rounding of another batch is allowed, another conversation is not.
 fn same(a: &Seen, b: &Seen) -> bool {
     let shared: Vec<(f64, f64)> =
-        a.1.iter()
-            .filter_map(|(token, x)| b.1.iter().find(|(other, _)| other == token).map(|(_, y)| (*x, *y)))
-            .collect();
+        a.1.iter().filter_map(|(token, x)| b.1.iter().find(|(other, _)| other == token).map(|(_, y)| (*x, *y))).collect();
     a.2 == b.2 && shared.len() >= 3 && shared.iter().all(|(x, y)| (x - y).abs() < 0.25)
 }
 
@@ -116,11 +86,7 @@ fn an_answer_does_not_depend_on_other_conversations() {
     let long_first = ask(&client, &long);
     assert!(same(&short_first, &ask(&client, short)), "after a long conversation");
     let other = ask(&client, &edited);
-    assert!(
-        !other.0.contains("quandel"),
-        "the edited prompt still sees the old word: {}",
-        other.0
-    );
+    assert!(!other.0.contains("quandel"), "the edited prompt still sees the old word: {}", other.0);
     assert!(same(&short_first, &ask(&client, short)), "after an edited one");
     assert!(same(&long_first, &ask(&client, &long)), "the long one again");
 
@@ -152,15 +118,8 @@ fn a_very_long_run_of_one_character_costs_seconds_at_most() {
         let answer = client.post("/v1/chat/completions", &question(&character.repeat(200_000), 1));
         assert!(answer.status == 400 || answer.status == 200, "{character:?}: {}", answer.text);
         assert!(since.elapsed().as_secs() < 30, "{character:?} took {:?}", since.elapsed());
-        let stop = client.post(
-            "/v1/chat/completions",
-            &with(question("Hi", 1), &json!({"stop": character.repeat(50_000)})),
-        );
-        assert!(
-            stop.status == 400 || stop.status == 200,
-            "{character:?} as a stop string: {}",
-            stop.text
-        );
+        let stop = client.post("/v1/chat/completions", &with(question("Hi", 1), &json!({"stop": character.repeat(50_000)})));
+        assert!(stop.status == 400 || stop.status == 200, "{character:?} as a stop string: {}", stop.text);
         client.post("/v1/chat/completions", &question("Hi", 1)).good();
     }
 }

@@ -24,9 +24,7 @@ fn a_worker_killed_in_the_middle_of_an_answer_is_an_error_and_is_replaced() {
     }
     assert!(!stream.ended_well(), "[DONE] after the worker was killed");
     let last = last.expect("an event that says why");
-    let message = last["error"]["message"]
-        .as_str()
-        .unwrap_or_else(|| panic!("the last event is no error: {last}"));
+    let message = last["error"]["message"].as_str().unwrap_or_else(|| panic!("the last event is no error: {last}"));
     assert!(!message.is_empty());
 
     // The same request works again, on another worker, without anybody's help.
@@ -47,12 +45,7 @@ fn a_worker_killed_while_it_loads_is_an_error_or_a_second_try_and_the_host_lives
     let worker = server.wait_for_worker();
     processes::signal(worker, Signal::KILL);
     let answer = asking.join().unwrap().expect("an answer, not a broken connection");
-    assert!(
-        answer.status == 200 || (502..=503).contains(&answer.status),
-        "{}: {}",
-        answer.status,
-        answer.text
-    );
+    assert!(answer.status == 200 || (502..=503).contains(&answer.status), "{}: {}", answer.status, answer.text);
     if answer.status != 200 {
         answer.error();
     }
@@ -68,9 +61,7 @@ fn workers_do_not_outlive_a_killed_host() {
     let workers = server.workers();
     assert_eq!(workers.len(), 1);
     server.kill();
-    processes::eventually("the worker is gone", Duration::from_secs(2), || {
-        !workers.iter().any(|pid| processes::alive(*pid))
-    });
+    processes::eventually("the worker is gone", Duration::from_secs(2), || !workers.iter().any(|pid| processes::alive(*pid)));
 }
 
 #[test]

@@ -9,22 +9,14 @@ use serde_json::json;
 
 use crate::{continuation, with};
 
-const PROMPTS: [&str; 4] = [
-    "The capital of France is",
-    "Gravity is",
-    "Once upon a time, there was a little",
-    "In the harbour there lay",
-];
+const PROMPTS: [&str; 4] = ["The capital of France is", "Gravity is", "Once upon a time, there was a little", "In the harbour there lay"];
 
 fn text(client: &Client, prompt: &str) -> Result<String, String> {
     let answer = client.try_post("/v1/completions", &continuation(prompt, 12))?;
     match answer.status {
         200 => Ok(answer.json()["choices"][0]["text"].as_str().unwrap().to_owned()),
         503 => {
-            assert!(
-                answer.header("retry-after").is_some_and(|value| value.parse::<u64>().is_ok()),
-                "503 without Retry-After"
-            );
+            assert!(answer.header("retry-after").is_some_and(|value| value.parse::<u64>().is_ok()), "503 without Retry-After");
             answer.error();
             Err("full".into())
         }
@@ -95,9 +87,6 @@ fn a_full_queue_is_said_so_with_a_time_to_come_back() {
         jobs.into_iter().map(|job| job.join().unwrap()).collect()
     });
     assert!(outcomes.iter().any(Result::is_ok));
-    assert!(
-        outcomes.iter().any(|outcome| outcome.as_ref().is_err_and(|why| why == "full")),
-        "24 requests fitted into a queue of 2"
-    );
+    assert!(outcomes.iter().any(|outcome| outcome.as_ref().is_err_and(|why| why == "full")), "24 requests fitted into a queue of 2");
     text(&client, PROMPTS[1]).unwrap();
 }

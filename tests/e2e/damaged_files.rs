@@ -80,12 +80,7 @@ fn damaged_models_are_errors_of_their_own_and_nobody_elses() {
         let since = Instant::now();
         let answer = client.post("/v1/chat/completions", &with(question("Hi", 1), &json!({"model": name})));
         assert!(since.elapsed() < Duration::from_secs(10), "{name} took {:?}", since.elapsed());
-        assert!(
-            [404, 422, 500, 502, 503].contains(&answer.status),
-            "{name}: {}: {}",
-            answer.status,
-            answer.text
-        );
+        assert!([404, 422, 500, 502, 503].contains(&answer.status), "{name}: {}: {}", answer.status, answer.text);
         assert_ne!(answer.status, 500, "{name}: {}", answer.text);
         assert!(answer.error().len() > 10, "{name}: {}", answer.text);
         assert!(processes::rss(server.pid()) < rss + (64 << 20), "{name} made the front grow");
@@ -105,14 +100,7 @@ fn a_good_file_behind_a_linked_folder_is_served_without_a_manifest() {
     let server = home.env("ONEBIT_MODELS_DIR", &link).serve();
     let client = server.client();
     let list = client.get("/v1/models").good();
-    let id = list["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|model| model["id"].as_str())
-        .find(|id| id.contains("plain-name"));
+    let id = list["data"].as_array().unwrap().iter().filter_map(|model| model["id"].as_str()).find(|id| id.contains("plain-name"));
     let id = id.unwrap_or_else(|| panic!("the file is not listed: {list}"));
-    client
-        .post("/v1/chat/completions", &with(question("Hi", 2), &json!({"model": id})))
-        .good();
+    client.post("/v1/chat/completions", &with(question("Hi", 2), &json!({"model": id}))).good();
 }

@@ -9,16 +9,9 @@ use crate::{continuation, question, with};
 fn devices(home: &Home) -> Vec<Value> {
     let output = home.run(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!(
-            "doctor --json: {error}\n{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        )
+        panic!("doctor --json: {error}\n{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     });
-    report["devices"]
-        .as_array()
-        .unwrap_or_else(|| panic!("no devices in {report}"))
-        .clone()
+    report["devices"].as_array().unwrap_or_else(|| panic!("no devices in {report}")).clone()
 }
 
 /// A manifest that wants one device and nothing else.
@@ -43,13 +36,8 @@ fn a_vulkan_device_in_software_computes_what_it_was_asked_to() {
     assert!(id.starts_with("vulkan:"), "{id}");
     only_on(&home, &id);
     let server = home.serve();
-    let answer = server
-        .client()
-        .post(
-            "/v1/completions",
-            &with(continuation("The capital of France is", 4), &json!({"model": "only-there"})),
-        )
-        .good();
+    let answer =
+        server.client().post("/v1/completions", &with(continuation("The capital of France is", 4), &json!({"model": "only-there"}))).good();
     let by = answer["system_fingerprint"].as_str().unwrap();
     assert!(by.ends_with(&id), "asked for {id}, computed by {by}");
     assert!(answer["choices"][0]["text"].as_str().unwrap().starts_with(" Paris"), "{answer}");
@@ -60,9 +48,7 @@ fn a_device_that_is_not_here_is_an_error_and_no_silent_cpu() {
     let home = Home::with_model();
     only_on(&home, "vulkan:00000000000000000000000000000000");
     let server = home.serve();
-    let answer = server
-        .client()
-        .post("/v1/chat/completions", &with(question("Hi", 1), &json!({"model": "only-there"})));
+    let answer = server.client().post("/v1/chat/completions", &with(question("Hi", 1), &json!({"model": "only-there"})));
     assert_eq!(answer.status, 503, "{}", answer.text);
     assert!(answer.error().contains("only-there"), "{}", answer.text);
     let explained = server.home.run(&["explain", "only-there"]);
@@ -72,10 +58,8 @@ fn a_device_that_is_not_here_is_an_error_and_no_silent_cpu() {
 
 #[test]
 fn without_any_vulkan_driver_the_cpu_path_works() {
-    let server = Home::with_model()
-        .env("VK_DRIVER_FILES", "/nonexistent/none.json")
-        .env("VK_ICD_FILENAMES", "/nonexistent/none.json")
-        .serve();
+    let server =
+        Home::with_model().env("VK_DRIVER_FILES", "/nonexistent/none.json").env("VK_ICD_FILENAMES", "/nonexistent/none.json").serve();
     let answer = server.client().post("/v1/chat/completions", &question("Hi", 1)).good();
     assert!(answer["system_fingerprint"].as_str().unwrap().ends_with("/cpu"), "{answer}");
 }

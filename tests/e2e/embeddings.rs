@@ -10,17 +10,9 @@ fn floats(value: &Value) -> Vec<f32> {
         Value::String(text) => {
             let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
             assert_eq!(bytes.len() % 4, 0);
-            bytes
-                .chunks_exact(4)
-                .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
-                .collect()
+            bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
         }
-        _ => value
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|number| number.as_f64().unwrap() as f32)
-            .collect(),
+        _ => value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap() as f32).collect(),
     }
 }
 
@@ -56,12 +48,8 @@ fn base64_and_float_are_the_same_numbers() {
 fn token_ids_are_inputs_too_and_bad_ones_are_refused() {
     let server = Home::with_model().serve();
     let client = server.client();
-    let count = |input: Value| {
-        client.post("/v1/embeddings", &json!({"model": MODEL, "input": input})).good()["data"]
-            .as_array()
-            .unwrap()
-            .len()
-    };
+    let count =
+        |input: Value| client.post("/v1/embeddings", &json!({"model": MODEL, "input": input})).good()["data"].as_array().unwrap().len();
     assert_eq!(count(json!([[10, 20, 30], [40]])), 2);
     assert_eq!(count(json!([10, 20, 30])), 1);
     assert_eq!(count(json!("one text")), 1);
@@ -79,13 +67,7 @@ fn token_ids_are_inputs_too_and_bad_ones_are_refused() {
         let mut body = bad.clone();
         body["model"] = json!(MODEL);
         let answer = client.post("/v1/embeddings", &body);
-        assert_eq!(
-            answer.status,
-            400,
-            "{}: {}",
-            bad.to_string().chars().take(60).collect::<String>(),
-            answer.text
-        );
+        assert_eq!(answer.status, 400, "{}: {}", bad.to_string().chars().take(60).collect::<String>(), answer.text);
         answer.error();
     }
 }

@@ -17,23 +17,11 @@ fn get(port: u16, path: &str, lines: &[&str]) -> raw::Raw {
 fn a_foreign_host_name_is_refused() {
     let server = Home::new().serve();
     let port = server.port;
-    for foreign in [
-        "evil.example",
-        "localhost.evil.example",
-        "127.0.0.1.evil.example",
-        &format!(":{port}"),
-        "localhost@evil.example",
-        "",
-    ] {
+    for foreign in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", &format!(":{port}"), "localhost@evil.example", ""] {
         let answer = get(port, "/v1/models", &[&format!("Host: {foreign}")]);
         assert!([400, 403, 421].contains(&answer.status), "Host {foreign:?}: {}", answer.status);
     }
-    for own in [
-        format!("localhost:{port}"),
-        format!("127.0.0.1:{port}"),
-        format!("[::1]:{port}"),
-        format!("LOCALHOST:{port}"),
-    ] {
+    for own in [format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}"), format!("LOCALHOST:{port}")] {
         assert_eq!(get(port, "/v1/models", &[&format!("Host: {own}")]).status, 200, "Host {own:?}");
     }
     let two = get(port, "/v1/models", &["Host: localhost", "Host: evil.example"]);
@@ -50,14 +38,7 @@ fn a_configured_host_name_is_welcome() {
 #[test]
 fn a_page_of_this_machine_may_call_with_any_header_and_a_foreign_one_may_not() {
     let server = Home::with_model().serve();
-    let asked = [
-        "authorization",
-        "content-type",
-        "openai-beta",
-        "x-stainless-lang",
-        "x-stainless-retry-count",
-        "x-something-new",
-    ];
+    let asked = ["authorization", "content-type", "openai-beta", "x-stainless-lang", "x-stainless-retry-count", "x-something-new"];
     let preflight = |origin: &str| {
         let request = format!(
             "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: POST\r\n\
@@ -69,8 +50,7 @@ fn a_page_of_this_machine_may_call_with_any_header_and_a_foreign_one_may_not() {
     let own = preflight("http://localhost:5173");
     assert!((200..300).contains(&own.status), "{}", own.head);
     assert!(
-        own.header("access-control-allow-origin")
-            .is_some_and(|value| value == "http://localhost:5173" || value == "*"),
+        own.header("access-control-allow-origin").is_some_and(|value| value == "http://localhost:5173" || value == "*"),
         "{}",
         own.head
     );
@@ -82,27 +62,13 @@ fn a_page_of_this_machine_may_call_with_any_header_and_a_foreign_one_may_not() {
     }
     // The answers themselves carry the header too: good ones, errors, streams.
     let origin = [("origin", "http://localhost:5173")];
-    for body in [
-        question("Hi", 1),
-        json!({"model": "nobody"}),
-        with(question("Hi", 1), &json!({"stream": true})),
-    ] {
-        let answer = server
-            .client()
-            .post_bytes("/v1/chat/completions", &origin, body.to_string().as_bytes());
-        assert!(
-            answer.header("access-control-allow-origin").is_some(),
-            "{} {}",
-            answer.status,
-            answer.text
-        );
+    for body in [question("Hi", 1), json!({"model": "nobody"}), with(question("Hi", 1), &json!({"stream": true}))] {
+        let answer = server.client().post_bytes("/v1/chat/completions", &origin, body.to_string().as_bytes());
+        assert!(answer.header("access-control-allow-origin").is_some(), "{} {}", answer.status, answer.text);
     }
     // A foreign page's request is refused before its body matters.
-    let foreign = server.client().post_bytes(
-        "/v1/chat/completions",
-        &[("origin", "http://evil.example")],
-        question("Hi", 1).to_string().as_bytes(),
-    );
+    let foreign =
+        server.client().post_bytes("/v1/chat/completions", &[("origin", "http://evil.example")], question("Hi", 1).to_string().as_bytes());
     assert_eq!(foreign.status, 403, "{}", foreign.text);
 }
 
@@ -127,22 +93,9 @@ fn a_client_of_http_1_0_gets_a_plain_body() {
 #[test]
 fn a_stream_says_that_it_is_one_and_must_not_be_held_back() {
     let server = Home::with_model().serve();
-    let stream = server
-        .client()
-        .stream("/v1/chat/completions", &with(question("Hi", 1), &json!({"stream": true})));
-    let header = |name: &str| {
-        stream
-            .headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.clone())
-            .unwrap_or_default()
-    };
-    assert!(
-        header("content-type").starts_with("text/event-stream"),
-        "{}",
-        header("content-type")
-    );
+    let stream = server.client().stream("/v1/chat/completions", &with(question("Hi", 1), &json!({"stream": true})));
+    let header = |name: &str| stream.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()).unwrap_or_default();
+    assert!(header("content-type").starts_with("text/event-stream"), "{}", header("content-type"));
     assert!(header("cache-control").contains("no-cache"), "{}", header("cache-control"));
     assert_eq!(header("x-accel-buffering"), "no");
     assert_eq!(header("content-encoding"), "");
@@ -155,10 +108,7 @@ fn health_readiness_and_metrics_tell_the_real_state() {
     let client = server.client();
     assert_eq!(client.get("/healthz").status, 200);
     let before = client.get("/readyz").json();
-    assert!(
-        !before.to_string().contains("\"ready\":true") || server.workers().is_empty(),
-        "{before}"
-    );
+    assert!(!before.to_string().contains("\"ready\":true") || server.workers().is_empty(), "{before}");
     client.post("/v1/chat/completions", &question("Hi", 2)).good();
     let after = client.get("/readyz");
     assert_eq!(after.status, 200, "{}", after.text);
@@ -175,21 +125,13 @@ fn health_readiness_and_metrics_tell_the_real_state() {
 fn a_key_is_asked_for_and_compared() {
     let server = Home::with_model().env("ONEBIT_API_KEY", "sesame-7f").serve();
     let client = server.client();
-    for headers in [
-        &[][..],
-        &[("authorization", "Bearer wrong")],
-        &[("authorization", "sesame-7f")],
-        &[("authorization", "Bearer ")],
-    ] {
+    for headers in [&[][..], &[("authorization", "Bearer wrong")], &[("authorization", "sesame-7f")], &[("authorization", "Bearer ")]] {
         let answer = client.post_bytes("/v1/chat/completions", headers, question("Hi", 1).to_string().as_bytes());
         assert_eq!(answer.status, 401, "{headers:?}: {}", answer.text);
         answer.error();
     }
-    let good = client.post_bytes(
-        "/v1/chat/completions",
-        &[("authorization", "Bearer sesame-7f")],
-        question("Hi", 1).to_string().as_bytes(),
-    );
+    let good =
+        client.post_bytes("/v1/chat/completions", &[("authorization", "Bearer sesame-7f")], question("Hi", 1).to_string().as_bytes());
     assert_eq!(good.status, 200, "{}", good.text);
 }
 
@@ -199,23 +141,13 @@ fn compressed_bodies_are_refused_by_name_and_a_bomb_costs_nothing() {
     let rss = onebit_tests::processes::rss(server.pid());
     // gzip of ten mebibytes of zeros: one stored header and long matches.
     let bomb = {
-        let output = std::process::Command::new("sh")
-            .args(["-c", "head -c 10485760 /dev/zero | gzip -9 -n -c"])
-            .output()
-            .unwrap();
+        let output = std::process::Command::new("sh").args(["-c", "head -c 10485760 /dev/zero | gzip -9 -n -c"]).output().unwrap();
         assert!(output.status.success());
         output.stdout
     };
     for (encoding, body) in [("gzip", bomb.as_slice()), ("br", b"x"), ("deflate", b"x")] {
-        let answer = server
-            .client()
-            .post_bytes("/v1/chat/completions", &[("content-encoding", encoding)], body);
-        assert!(
-            [413, 415].contains(&answer.status),
-            "{encoding}: {}: {}",
-            answer.status,
-            answer.text
-        );
+        let answer = server.client().post_bytes("/v1/chat/completions", &[("content-encoding", encoding)], body);
+        assert!([413, 415].contains(&answer.status), "{encoding}: {}: {}", answer.status, answer.text);
         answer.error();
     }
     assert!(onebit_tests::processes::rss(server.pid()) < rss + (8 << 20));

@@ -8,17 +8,7 @@ use crate::{continuation, question, with};
 
 /// Every field with values it does not take.
 fn wrong_values() -> Vec<Value> {
-    let odd = [
-        json!(null),
-        json!(true),
-        json!("x"),
-        json!(-1),
-        json!(1e308),
-        json!([]),
-        json!({}),
-        json!([[1]]),
-        json!(1.5),
-    ];
+    let odd = [json!(null), json!(true), json!("x"), json!(-1), json!(1e308), json!([]), json!({}), json!([[1]]), json!(1.5)];
     let fields: &[(&str, &[usize])] = &[
         // field, indices of `odd` that are wrong for it
         ("messages", &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
@@ -40,12 +30,7 @@ fn wrong_values() -> Vec<Value> {
     ];
     fields
         .iter()
-        .flat_map(|(field, wrong)| {
-            wrong
-                .iter()
-                .map(|index| with(question("Hi", 1), &json!({*field: odd[*index]})))
-                .collect::<Vec<_>>()
-        })
+        .flat_map(|(field, wrong)| wrong.iter().map(|index| with(question("Hi", 1), &json!({*field: odd[*index]}))).collect::<Vec<_>>())
         .collect()
 }
 
@@ -74,24 +59,11 @@ fn wrong_messages() -> Vec<Value> {
 
 /// Bodies that are no JSON objects at all.
 fn wrong_bytes() -> Vec<Vec<u8>> {
-    let mut list: Vec<Vec<u8>> = [
-        "",
-        " ",
-        "{",
-        "}",
-        "[]",
-        "5",
-        "null",
-        "\"text\"",
-        "{\"model\":}",
-        "{'model':'x'}",
-        "{\"a\":1}{\"b\":2}",
-        "\u{feff}{}",
-        "NaN",
-    ]
-    .iter()
-    .map(|text| text.as_bytes().to_vec())
-    .collect();
+    let mut list: Vec<Vec<u8>> =
+        ["", " ", "{", "}", "[]", "5", "null", "\"text\"", "{\"model\":}", "{'model':'x'}", "{\"a\":1}{\"b\":2}", "\u{feff}{}", "NaN"]
+            .iter()
+            .map(|text| text.as_bytes().to_vec())
+            .collect();
     let valid = question("Hi", 1).to_string();
     list.push(valid.as_bytes()[..valid.len() - 3].to_vec());
     // Another encoding's bytes in a string, a lone surrogate, UTF-16, a NUL.
@@ -101,14 +73,7 @@ fn wrong_bytes() -> Vec<Vec<u8>> {
     list.push(b"{\"model\":\"\0\"}".to_vec());
     for depth in [200, 20_000, 200_000] {
         list.push([vec![b'['; depth], vec![b']'; depth]].concat());
-        list.push(
-            format!(
-                "{{\"model\":\"{MODEL}\",\"messages\":{}1{}}}",
-                "{\"a\":".repeat(depth),
-                "}".repeat(depth)
-            )
-            .into_bytes(),
-        );
+        list.push(format!("{{\"model\":\"{MODEL}\",\"messages\":{}1{}}}", "{\"a\":".repeat(depth), "}".repeat(depth)).into_bytes());
     }
     list.push(format!("{{\"model\":\"{MODEL}\",\"max_tokens\":1{}}}", "0".repeat(5000)).into_bytes());
     list.push(vec![0xff; 4096]);
@@ -136,22 +101,12 @@ fn two_hundred_malformed_requests_are_the_clients_fault() {
         let answer = client.post_bytes(path, &[], body);
         let shown = String::from_utf8_lossy(&body[..body.len().min(160)]).into_owned();
         if !(400..500).contains(&answer.status) {
-            wrong.push(format!(
-                "{path} {shown}: {} {}",
-                answer.status,
-                answer.text.chars().take(120).collect::<String>()
-            ));
+            wrong.push(format!("{path} {shown}: {} {}", answer.status, answer.text.chars().take(120).collect::<String>()));
             continue;
         }
         answer.error();
     }
-    assert!(
-        wrong.is_empty(),
-        "{} of {} are no 4xx:\n{}",
-        wrong.len(),
-        requests.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {} are no 4xx:\n{}", wrong.len(), requests.len(), wrong.join("\n"));
     client.post("/v1/chat/completions", &question("Hi", 1)).good();
     assert_eq!(server.workers().len(), 1, "the worker of the first request lives");
 }
@@ -167,31 +122,15 @@ fn paths_and_methods_that_do_not_exist_are_said_so() {
     }
     let answer = client.get("/v1/chat/completions");
     assert_eq!(answer.status, 405, "{}", answer.text);
-    assert!(
-        answer.header("allow").is_some_and(|allow| allow.contains("POST")),
-        "{:?}",
-        answer.headers
-    );
+    assert!(answer.header("allow").is_some_and(|allow| allow.contains("POST")), "{:?}", answer.headers);
 }
 
 #[test]
 fn another_content_type_is_no_crash() {
     let server = Home::with_model().serve();
-    for kind in [
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "multipart/form-data; boundary=x",
-        "application/json; charset=utf-16",
-    ] {
-        let answer = server.client().post_bytes(
-            "/v1/chat/completions",
-            &[("content-type", kind)],
-            question("Hi", 1).to_string().as_bytes(),
-        );
-        assert!(
-            answer.status == 200 || (400..500).contains(&answer.status),
-            "{kind}: {}",
-            answer.status
-        );
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=utf-16"] {
+        let answer =
+            server.client().post_bytes("/v1/chat/completions", &[("content-type", kind)], question("Hi", 1).to_string().as_bytes());
+        assert!(answer.status == 200 || (400..500).contains(&answer.status), "{kind}: {}", answer.status);
     }
 }

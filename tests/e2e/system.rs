@@ -30,18 +30,12 @@ fn two_hosts_started_at_once_on_one_port_leave_exactly_one() {
     let port = free_port();
     let listen = format!("127.0.0.1:{port}");
     let homes = [Home::with_model(), Home::with_model()];
-    let mut children: Vec<_> = homes
-        .iter()
-        .map(|home| home.command(&["serve", "--listen", &listen]).spawn().unwrap())
-        .collect();
+    let mut children: Vec<_> = homes.iter().map(|home| home.command(&["serve", "--listen", &listen]).spawn().unwrap()).collect();
     processes::eventually("one of them gives up", Duration::from_secs(20), || {
         children.iter_mut().any(|child| child.try_wait().unwrap().is_some())
     });
     std::thread::sleep(Duration::from_millis(500));
-    let running = children
-        .iter_mut()
-        .filter_map(|child| child.try_wait().unwrap().is_none().then_some(child))
-        .collect::<Vec<_>>();
+    let running = children.iter_mut().filter_map(|child| child.try_wait().unwrap().is_none().then_some(child)).collect::<Vec<_>>();
     assert_eq!(running.len(), 1);
     for child in running {
         child.kill().unwrap();
@@ -55,12 +49,7 @@ fn port_zero_is_a_free_port_and_ipv6_works() {
         let home = Home::new();
         let log = home.path().join("log");
         let file = std::fs::File::create(&log).unwrap();
-        let mut child = home
-            .command(&["serve", "--listen", listen])
-            .stdout(file.try_clone().unwrap())
-            .stderr(file)
-            .spawn()
-            .unwrap();
+        let mut child = home.command(&["serve", "--listen", listen]).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         let host = listen.trim_end_matches(":0");
         let mut port = None;
         processes::eventually("the log names the port", Duration::from_secs(20), || {
@@ -92,13 +81,7 @@ fn a_socket_file_left_by_a_killed_host_is_no_obstacle_and_a_live_one_is() {
         let mut text = String::new();
         socket.read_to_string(&mut text).is_ok() && text.starts_with("HTTP/1.1 200")
     };
-    let start = || {
-        home.command(&["serve", "--listen", &listen])
-            .stderr(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap()
-    };
+    let start = || home.command(&["serve", "--listen", &listen]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let mut first = start();
     processes::eventually("the first answers", Duration::from_secs(20), answers);
     let second = home.run(&["serve", "--listen", &listen]);
@@ -133,12 +116,7 @@ fn in_own_mounts(home: &Home, script: &str) -> std::process::Output {
     let inner = home.command(&[]);
     let program = inner.get_program().to_owned();
     let mut command = Command::new("unshare");
-    command
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
-        .arg("sh")
-        .arg(program)
-        .arg(home.path())
-        .arg(model_file());
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg("sh").arg(program).arg(home.path()).arg(model_file());
     for (name, value) in inner.get_envs() {
         match value {
             Some(value) => command.env(name, value),
@@ -159,12 +137,7 @@ fn a_home_that_cannot_be_written_does_not_keep_a_model_from_answering() {
     "#;
     let output = in_own_mounts(&home, script);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{}: {said}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("The answer to this"), "{said}");
 }
 
@@ -180,11 +153,7 @@ fn a_full_disk_during_pull_is_said_and_leaves_no_model_behind() {
     "#;
     let output = in_own_mounts(&home, script);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        ![Some(77), Some(79), Some(0)].contains(&output.status.code()),
-        "{}: {said}",
-        output.status
-    );
+    assert!(![Some(77), Some(79), Some(0)].contains(&output.status.code()), "{}: {said}", output.status);
     let lower = said.to_lowercase();
     assert!(lower.contains("space") || lower.contains("full"), "{said}");
 }

@@ -37,18 +37,13 @@ impl Answer {
 
     /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Checks that it is an OpenAI error object with a message, and gives back the message.
     pub fn error(&self) -> String {
         let error = &self.json()["error"];
-        let message = error["message"]
-            .as_str()
-            .unwrap_or_else(|| panic!("no error.message in {}", self.text));
+        let message = error["message"].as_str().unwrap_or_else(|| panic!("no error.message in {}", self.text));
         assert!(!message.is_empty(), "an empty error message");
         assert!(error["type"].is_string(), "no error.type in {}", self.text);
         message.to_owned()
@@ -58,14 +53,8 @@ impl Answer {
 impl Client {
     /// `base` = `http://HOST:PORT`.
     pub fn new(base: String) -> Self {
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_secs(180)))
-            .http_status_as_error(false)
-            .build();
-        Self {
-            base,
-            agent: config.into(),
-        }
+        let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(180))).http_status_as_error(false).build();
+        Self { base, agent: config.into() }
     }
 
     /// The address.
@@ -85,11 +74,7 @@ impl Client {
 
     /// POST of JSON; an error if the connection broke.
     pub fn try_post(&self, path: &str, body: &Value) -> Result<Answer, String> {
-        let response = self
-            .agent
-            .post(format!("{}{path}", self.base))
-            .send_json(body)
-            .map_err(|error| error.to_string())?;
+        let response = self.agent.post(format!("{}{path}", self.base)).send_json(body).map_err(|error| error.to_string())?;
         read(response)
     }
 
@@ -100,10 +85,7 @@ impl Client {
 
     /// POST of bytes that may be anything, with more headers.
     pub fn post_bytes(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-        let mut request = self
-            .agent
-            .post(format!("{}{path}", self.base))
-            .header("content-type", "application/json");
+        let mut request = self.agent.post(format!("{}{path}", self.base)).header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -112,41 +94,25 @@ impl Client {
 
     /// POST that streams. The test drives the [`Stream`].
     pub fn stream(&self, path: &str, body: &Value) -> Stream {
-        let response = self
-            .agent
-            .post(format!("{}{path}", self.base))
-            .send_json(body)
-            .unwrap_or_else(|error| panic!("POST {path}: {error}"));
+        let response =
+            self.agent.post(format!("{}{path}", self.base)).send_json(body).unwrap_or_else(|error| panic!("POST {path}: {error}"));
         let status = response.status().as_u16();
         let headers = headers(&response);
         if status != 200 {
             panic!("POST {path}: {status}: {}", whole(response).text);
         }
-        Stream {
-            lines: Box::new(BufReader::new(response.into_body().into_reader())),
-            headers,
-            done: false,
-        }
+        Stream { lines: Box::new(BufReader::new(response.into_body().into_reader())), headers, done: false }
     }
 }
 
 fn headers(response: &ureq::http::Response<ureq::Body>) -> Vec<(String, String)> {
     let text = |value: &ureq::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    response
-        .headers()
-        .iter()
-        .map(|(name, value)| (name.as_str().to_owned(), text(value)))
-        .collect()
+    response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
 }
 
 fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<Answer, String> {
     let (status, headers) = (response.status().as_u16(), headers(&response));
-    let bytes = response
-        .body_mut()
-        .with_config()
-        .limit(256 << 20)
-        .read_to_vec()
-        .map_err(|error| error.to_string())?;
+    let bytes = response.body_mut().with_config().limit(256 << 20).read_to_vec().map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).expect("every answer is UTF-8");
     Ok(Answer { status, headers, text })
 }
@@ -185,9 +151,7 @@ impl Stream {
                 self.done = true;
                 return Ok(None);
             }
-            return Ok(Some(
-                serde_json::from_str(data).unwrap_or_else(|error| panic!("an event is no JSON: {error}: {data}")),
-            ));
+            return Ok(Some(serde_json::from_str(data).unwrap_or_else(|error| panic!("an event is no JSON: {error}: {data}"))));
         }
     }
 
@@ -215,9 +179,5 @@ pub fn joined(events: &[Value]) -> String {
 
 /// The finish reason of a streamed answer, choice 0.
 pub fn finish_reason(events: &[Value]) -> Option<String> {
-    events
-        .iter()
-        .filter_map(|event| event["choices"][0]["finish_reason"].as_str())
-        .next_back()
-        .map(str::to_owned)
+    events.iter().filter_map(|event| event["choices"][0]["finish_reason"].as_str()).next_back().map(str::to_owned)
 }

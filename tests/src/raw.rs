@@ -55,19 +55,13 @@ pub fn read(socket: &mut TcpStream) -> Raw {
     let split = all.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(all.len());
     let head = String::from_utf8_lossy(&all[..split]).into_owned();
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    Raw {
-        status,
-        head,
-        body: all.get(split + 4..).unwrap_or_default().to_vec(),
-    }
+    Raw { status, head, body: all.get(split + 4..).unwrap_or_default().to_vec() }
 }
 
 /// A POST of JSON with its head; `extra` are whole header lines.
 pub fn post(path: &str, extra: &[&str], body: &[u8]) -> Vec<u8> {
-    let mut bytes = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
-        body.len()
-    );
+    let mut bytes =
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
     for line in extra {
         bytes.push_str(line);
         bytes.push_str("\r\n");

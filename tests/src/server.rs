@@ -102,12 +102,7 @@ impl Home {
         let file = File::create(&log).unwrap();
         let words: Vec<&str> = all.iter().map(String::as_str).collect();
         let child = self.command(&words).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-        let mut server = Server {
-            home: self,
-            child: Some(child),
-            port,
-            log,
-        };
+        let mut server = Server { home: self, child: Some(child), port, log };
         server.wait_until_it_answers();
         server
     }
@@ -138,11 +133,7 @@ impl Server {
             if self.client().try_get("/healthz").is_some_and(|answer| answer.status == 200) {
                 return;
             }
-            assert!(
-                since.elapsed() < Duration::from_secs(30),
-                "onebit-host serve does not answer after 30 s:\n{}",
-                self.log()
-            );
+            assert!(since.elapsed() < Duration::from_secs(30), "onebit-host serve does not answer after 30 s:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -214,10 +205,7 @@ impl Drop for Server {
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
-            eprintln!(
-                "--- the server's last lines ---\n{}\n---",
-                lines[lines.len().saturating_sub(60)..].join("\n")
-            );
+            eprintln!("--- the server's last lines ---\n{}\n---", lines[lines.len().saturating_sub(60)..].join("\n"));
         }
         self.kill();
     }

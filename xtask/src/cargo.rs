@@ -14,17 +14,11 @@ use crate::{paths, process};
 pub fn command(words: &[&str]) -> Result<Command> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command
-        .args(words)
-        .current_dir(paths::root())
-        .env("CARGO_TARGET_DIR", paths::cargo_target()?);
+    command.args(words).current_dir(paths::root()).env("CARGO_TARGET_DIR", paths::cargo_target()?);
     // What the outer cargo set for xtask itself. Build scripts watch some of it, and would run again for nothing.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
-            .iter()
-            .any(|prefix| text.starts_with(prefix))
-            || text == "CARGO"
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"].iter().any(|prefix| text.starts_with(prefix)) || text == "CARGO"
         {
             command.env_remove(&name);
         }
@@ -86,18 +80,12 @@ struct Target {
 /// Runs a `cargo build`; its progress goes to the terminal, its messages are read here.
 pub fn build(mut command: Command) -> Result<Built> {
     command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start `{}`", process::shown(&command)))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start `{}`", process::shown(&command)))?;
     let mut built = Built::default();
     let stdout = child.stdout.take().context("no pipe to cargo")?;
     for line in BufReader::new(stdout).lines() {
         match serde_json::from_str(&line?) {
-            Ok(Message::CompilerArtifact {
-                target,
-                filenames,
-                executable,
-            }) => {
+            Ok(Message::CompilerArtifact { target, filenames, executable }) => {
                 let files = filenames.into_iter().chain(executable);
                 built.artifacts.extend(files.map(|path| (target.name.clone(), path)));
             }
@@ -127,18 +115,12 @@ mod tests {
 
     #[test]
     fn package_names_come_from_both_forms_of_an_id() {
-        assert_eq!(
-            package_name("registry+https://example.invalid/index#llama-cpp-sys-2@0.1.161"),
-            "llama-cpp-sys-2"
-        );
+        assert_eq!(package_name("registry+https://example.invalid/index#llama-cpp-sys-2@0.1.161"), "llama-cpp-sys-2");
         assert_eq!(package_name("path+file:///home/a/onebit/xtask#0.1.0"), "xtask");
     }
 
     #[test]
     fn messages_that_we_do_not_know_are_passed_over() {
-        assert!(matches!(
-            serde_json::from_str(r#"{"reason":"build-finished","success":true}"#),
-            Ok(Message::Other)
-        ));
+        assert!(matches!(serde_json::from_str(r#"{"reason":"build-finished","success":true}"#), Ok(Message::Other)));
     }
 }

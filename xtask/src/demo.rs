@@ -37,13 +37,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut command = Command::new(dist.join("bin/onebit-host"));
     command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
     let log = paths::root().join("target/demo.log");
-    let server = Server::start(
-        command,
-        format!("http://127.0.0.1:{port}"),
-        "/healthz",
-        log,
-        Duration::from_secs(60),
-    )?;
+    let server = Server::start(command, format!("http://127.0.0.1:{port}"), "/healthz", log, Duration::from_secs(60))?;
     process::done("ready", since);
 
     println!("\n> {}", args.prompt);

@@ -7,11 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 fn agent(timeout: Duration) -> ureq::Agent {
-    ureq::Agent::config_builder()
-        .timeout_global(Some(timeout))
-        .http_status_as_error(false)
-        .build()
-        .into()
+    ureq::Agent::config_builder().timeout_global(Some(timeout)).http_status_as_error(false).build().into()
 }
 
 /// GET; status and body.
@@ -22,10 +18,7 @@ pub fn get(url: &str, timeout: Duration) -> Result<(u16, String)> {
 
 /// POST that must succeed; the answer as JSON.
 pub fn post(url: &str, body: &Value) -> Result<Value> {
-    let mut response = agent(Duration::from_secs(600))
-        .post(url)
-        .send_json(body)
-        .with_context(|| format!("POST {url}"))?;
+    let mut response = agent(Duration::from_secs(600)).post(url).send_json(body).with_context(|| format!("POST {url}"))?;
     let status = response.status();
     let text = response.body_mut().read_to_string()?;
     if !status.is_success() {
@@ -36,10 +29,7 @@ pub fn post(url: &str, body: &Value) -> Result<Value> {
 
 /// POST that streams; `event` hears each `data:` and says whether to go on. Stopping early closes the connection.
 pub fn stream(url: &str, body: &Value, mut event: impl FnMut(&Value) -> bool) -> Result<()> {
-    let mut response = agent(Duration::from_secs(600))
-        .post(url)
-        .send_json(body)
-        .with_context(|| format!("POST {url}"))?;
+    let mut response = agent(Duration::from_secs(600)).post(url).send_json(body).with_context(|| format!("POST {url}"))?;
     let status = response.status();
     if !status.is_success() {
         bail!("POST {url}: {status}: {}", response.body_mut().read_to_string()?);

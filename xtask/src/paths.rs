@@ -9,10 +9,7 @@ use anyhow::{Context, Result};
 /// Root of this clone.
 pub fn root() -> PathBuf {
     // xtask lies one folder below the root, and cargo bakes that path in when it builds xtask in this very clone.
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
-        .to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
 }
 
 fn xdg(variable: &str, below_home: &str) -> Result<PathBuf> {

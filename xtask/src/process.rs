@@ -22,11 +22,7 @@ pub fn done(what: &str, since: Instant) {
 /// `3.2 s`, `4 min 05 s`.
 pub fn short(time: Duration) -> String {
     let seconds = time.as_secs_f64();
-    if seconds < 60.0 {
-        format!("{seconds:.1} s")
-    } else {
-        format!("{} min {:02} s", time.as_secs() / 60, time.as_secs() % 60)
-    }
+    if seconds < 60.0 { format!("{seconds:.1} s") } else { format!("{} min {:02} s", time.as_secs() / 60, time.as_secs() % 60) }
 }
 
 /// The command as one would type it.
@@ -47,17 +43,9 @@ pub fn run(command: &mut Command) -> Result<()> {
 
 /// Runs quietly and gives back stdout; on failure the error carries stderr.
 pub fn output(command: &mut Command) -> Result<String> {
-    let result = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start `{}`", shown(command)))?;
+    let result = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{}`", shown(command)))?;
     if !result.status.success() {
-        bail!(
-            "`{}` ended with {}:\n{}",
-            shown(command),
-            result.status,
-            String::from_utf8_lossy(&result.stderr).trim_end()
-        );
+        bail!("`{}` ended with {}:\n{}", shown(command), result.status, String::from_utf8_lossy(&result.stderr).trim_end());
     }
     Ok(String::from_utf8_lossy(&result.stdout).into_owned())
 }
@@ -68,10 +56,7 @@ pub fn find(program: impl AsRef<OsStr>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|folder| folder.join(program.as_ref()))
-        .find(|file| {
-            file.metadata()
-                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-        })
+        .find(|file| file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
 }
 
 /// Asks on the terminal; without one the answer is no.
@@ -120,9 +105,7 @@ mod tests {
 
     #[test]
     fn a_failing_command_is_named_with_its_words() {
-        let error = output(Command::new("sh").args(["-c", "echo why >&2; exit 3"]))
-            .unwrap_err()
-            .to_string();
+        let error = output(Command::new("sh").args(["-c", "echo why >&2; exit 3"])).unwrap_err().to_string();
         assert!(error.contains("exit status: 3") && error.contains("why"), "{error}");
     }
 }

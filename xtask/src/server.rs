@@ -29,20 +29,10 @@ impl Server {
     /// Starts `command`, whose output goes to `log`, and waits until `base` + `health` answers 200.
     pub fn start(mut command: Command, base: String, health: &str, log: PathBuf, limit: Duration) -> Result<Self> {
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        process::as_a_user(&mut command)
-            .stdin(Stdio::null())
-            .stdout(file.try_clone()?)
-            .stderr(file);
+        process::as_a_user(&mut command).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let since = Instant::now();
-        let child = command
-            .spawn()
-            .with_context(|| format!("cannot start `{}`", process::shown(&command)))?;
-        let mut server = Self {
-            child,
-            base,
-            ready_after: Duration::ZERO,
-            log,
-        };
+        let child = command.spawn().with_context(|| format!("cannot start `{}`", process::shown(&command)))?;
+        let mut server = Self { child, base, ready_after: Duration::ZERO, log };
         let url = format!("{}{health}", server.base);
         loop {
             if http::get(&url, Duration::from_secs(2)).is_ok_and(|(status, _)| status == 200) {
@@ -53,12 +43,7 @@ impl Server {
                 bail!("`{}` ended with {status}:\n{}", process::shown(&command), server.last_lines());
             }
             if since.elapsed() > limit {
-                bail!(
-                    "`{}` does not answer after {}:\n{}",
-                    process::shown(&command),
-                    process::short(limit),
-                    server.last_lines()
-                );
+                bail!("`{}` does not answer after {}:\n{}", process::shown(&command), process::short(limit), server.last_lines());
             }
             std::thread::sleep(Duration::from_millis(5));
         }

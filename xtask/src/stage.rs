@@ -69,11 +69,7 @@ fn stage_ggml(built: &cargo::Built, folder: &Path) -> Result<()> {
         copy(&module, &folder.join(module.file_name().context("a module without a name")?))?;
         count += 1;
     }
-    ensure!(
-        count > 1,
-        "{} holds {count} compute modules; expected one for each CPU level and one for Vulkan",
-        modules.display()
-    );
+    ensure!(count > 1, "{} holds {count} compute modules; expected one for each CPU level and one for Vulkan", modules.display());
     while let Some(name) = todo.pop() {
         let from = libraries.join(&name);
         let to = folder.join(&name);
@@ -93,14 +89,7 @@ fn stage_shared(folder: &Path) -> Result<()> {
             copy(&manifest, &folder.join("manifests").join(manifest.file_name().unwrap_or_default()))?;
         }
     }
-    for name in [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CHANGELOG.md",
-        "SECURITY.md",
-        "LICENSE-MIT",
-        "LICENSE-APACHE",
-    ] {
+    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         copy(&root.join(name), &folder.join("doc").join(name))?;
     }
     copy_tree(&root.join("docs"), &folder.join("doc/docs"))
@@ -124,47 +113,24 @@ fn verify(dist: &Path) -> Result<()> {
 /// has brought in already, so they may need nothing else from the folder; all other libraries must be installed.
 fn verify_plugin(folder: &Path) -> Result<()> {
     let toml: toml::Table = std::fs::read_to_string(folder.join("plugin.toml"))?.parse()?;
-    let library = folder.join(
-        toml.get("library")
-            .and_then(toml::Value::as_str)
-            .context("plugin.toml names no library")?,
-    );
+    let library = folder.join(toml.get("library").and_then(toml::Value::as_str).context("plugin.toml names no library")?);
     let mut brought = vec![file_name(&library)];
     for (name, path) in resolved(&library)? {
         if folder.join(&name).exists() {
             let beside = Path::new(&path).parent() == Some(folder);
-            ensure!(
-                beside,
-                "{} finds {name} at {path:?} and not beside itself: it was linked without RUNPATH $ORIGIN",
-                library.display()
-            );
+            ensure!(beside, "{} finds {name} at {path:?} and not beside itself: it was linked without RUNPATH $ORIGIN", library.display());
         }
-        ensure!(
-            path != "not found",
-            "{} needs {name}, which is neither staged nor installed",
-            library.display()
-        );
+        ensure!(path != "not found", "{} needs {name}, which is neither staged nor installed", library.display());
         brought.push(name);
     }
-    for module in list(folder)?
-        .iter()
-        .filter(|file| file_name(file).contains(".so") && !brought.contains(&file_name(file)))
-    {
+    for module in list(folder)?.iter().filter(|file| file_name(file).contains(".so") && !brought.contains(&file_name(file))) {
         for (name, path) in resolved(module)? {
             if folder.join(&name).exists() {
-                ensure!(
-                    brought.contains(&name),
-                    "{} needs {name}, which the plugin's library does not bring in",
-                    module.display()
-                );
+                ensure!(brought.contains(&name), "{} needs {name}, which the plugin's library does not bring in", module.display());
             } else {
                 // Only the Vulkan module may lack its loader: it is opened if it can be, and the CPU works without.
                 let optional = name.starts_with("libvulkan.");
-                ensure!(
-                    path != "not found" || optional,
-                    "{} needs {name}, which is neither staged nor installed",
-                    module.display()
-                );
+                ensure!(path != "not found" || optional, "{} needs {name}, which is neither staged nor installed", module.display());
             }
         }
     }
@@ -175,11 +141,7 @@ fn verify_plugin(folder: &Path) -> Result<()> {
 fn resolved(file: &Path) -> Result<Vec<(String, String)>> {
     let text = process::output(process::as_a_user(Command::new("ldd").arg(file)))?;
     let path = |text: &str| text.split(" (0x").next().unwrap_or(text).trim().to_owned();
-    Ok(text
-        .lines()
-        .filter_map(|line| line.split_once("=>"))
-        .map(|(name, found)| (name.trim().to_owned(), path(found)))
-        .collect())
+    Ok(text.lines().filter_map(|line| line.split_once("=>")).map(|(name, found)| (name.trim().to_owned(), path(found))).collect())
 }
 
 fn file_name(path: &Path) -> String {
@@ -204,10 +166,7 @@ fn licence_of_llama_cpp() -> Result<PathBuf> {
     let mut command = cargo::command(&["metadata", "--format-version", "1", "--locked"])?;
     let metadata: serde_json::Value = serde_json::from_str(&process::output(&mut command)?)?;
     let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
-    let package = packages
-        .iter()
-        .find(|package| package["name"] == GGML_PACKAGE)
-        .context("llama-cpp-sys-2 is not in the lock file")?;
+    let package = packages.iter().find(|package| package["name"] == GGML_PACKAGE).context("llama-cpp-sys-2 is not in the lock file")?;
     let manifest = package["manifest_path"].as_str().context("a package without a path")?;
     Ok(Path::new(manifest).with_file_name("llama.cpp").join("LICENSE"))
 }
@@ -230,11 +189,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     for entry in list(from)? {
         let target = to.join(entry.file_name().unwrap_or_default());
-        if entry.is_dir() {
-            copy_tree(&entry, &target)?
-        } else {
-            copy(&entry, &target)?
-        }
+        if entry.is_dir() { copy_tree(&entry, &target)? } else { copy(&entry, &target)? }
     }
     Ok(())
 }

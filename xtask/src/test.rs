@@ -87,24 +87,12 @@ pub fn run(args: &Args) -> Result<()> {
     let mut tally = Tally::default();
     let nextest = process::find("cargo-nextest").is_some();
     let tools = vulkan_sdk::find(args.setup.portable_shaders)?.filter(|_| crate::packages::missing().is_empty());
-    let Some(tools) = tools else {
-        bail!("this machine is not set up: run `cargo xtask setup`")
-    };
+    let Some(tools) = tools else { bail!("this machine is not set up: run `cargo xtask setup`") };
 
     tally.check("formatting", || process::run(&mut cargo::command(&["fmt", "--all", "--check"])?));
     tally.check("lints", || {
-        let words = [
-            "clippy",
-            "--workspace",
-            "--exclude",
-            PLUGIN,
-            "--all-targets",
-            "--features",
-            "onebit-tests/e2e",
-            "--",
-            "-D",
-            "warnings",
-        ];
+        let words =
+            ["clippy", "--workspace", "--exclude", PLUGIN, "--all-targets", "--features", "onebit-tests/e2e", "--", "-D", "warnings"];
         process::run(&mut cargo::command(&words)?)
     });
     tally.check("licences, bans and sources of dependencies", || deny(args.advisories));
@@ -132,10 +120,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.quick {
         units.push("--locked");
     }
-    tally.tests(
-        "tests beside the code",
-        runner(nextest, &units).map(|command| environment(command, None)),
-    );
+    tally.tests("tests beside the code", runner(nextest, &units).map(|command| environment(command, None)));
     if nextest {
         let words = ["test", "--doc", "--workspace", "--exclude", PLUGIN];
         tally.tests("examples in the documentation", cargo::command(&words));
@@ -151,21 +136,12 @@ pub fn run(args: &Args) -> Result<()> {
             process::run(&mut stage::plugin_build(&tools, &words)?)
         });
         let words = ["test", "--release", "-p", PLUGIN];
-        tally.tests(
-            "tests of the vulkan-ggml plugin",
-            stage::plugin_build(&tools, &words).map(|command| environment(command, dist.get())),
-        );
+        tally.tests("tests of the vulkan-ggml plugin", stage::plugin_build(&tools, &words).map(|command| environment(command, dist.get())));
         if dist.get().is_some() && model.get().is_some() {
             let words = ["-p", "onebit-engine", "--features", "real-model"];
-            tally.tests(
-                "the engine on the real model",
-                runner(nextest, &words).map(|command| environment(command, dist.get())),
-            );
+            tally.tests("the engine on the real model", runner(nextest, &words).map(|command| environment(command, dist.get())));
             let words = ["-p", "onebit-tests", "--features", "e2e"];
-            tally.tests(
-                "the product from outside",
-                runner(nextest, &words).map(|command| environment(command, dist.get())),
-            );
+            tally.tests("the product from outside", runner(nextest, &words).map(|command| environment(command, dist.get())));
         } else {
             eprintln!("    the end-to-end tests need the tree and the model: not run");
         }
@@ -183,11 +159,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn runner(nextest: bool, words: &[&str]) -> Result<Command> {
-    let mut all = if nextest {
-        vec!["nextest", "run", "--no-fail-fast"]
-    } else {
-        vec!["test", "--no-fail-fast"]
-    };
+    let mut all = if nextest { vec!["nextest", "run", "--no-fail-fast"] } else { vec!["test", "--no-fail-fast"] };
     all.extend(words);
     cargo::command(&all)
 }
@@ -203,21 +175,13 @@ fn deny(advisories: bool) -> Result<()> {
             let root = paths::tools()?;
             let mut install = cargo::command(&["install", "--locked", "--quiet", "cargo-deny", "--version", DENY_VERSION])?;
             let target = root.join("target");
-            process::run(
-                install
-                    .arg("--root")
-                    .arg(&root)
-                    .env("CARGO_TARGET_DIR", &target)
-                    .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
-            )?;
+            process::run(install.arg("--root").arg(&root).env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"))?;
             std::fs::remove_dir_all(&target)?;
             own
         }
     };
     let mut command = Command::new(program);
-    command
-        .current_dir(paths::root())
-        .args(["--locked", "check", "licenses", "bans", "sources"]);
+    command.current_dir(paths::root()).args(["--locked", "check", "licenses", "bans", "sources"]);
     if advisories {
         command.arg("advisories");
     }
@@ -234,9 +198,7 @@ struct Count {
 fn run_counted(mut command: Command, show: &mut impl Write) -> Result<(Count, bool)> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start `{}`", process::shown(&command)))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start `{}`", process::shown(&command)))?;
     // The command holds the pipe's other end; with it open here, reading would never end.
     drop(command);
     let mut count = Count::default();
@@ -262,17 +224,10 @@ fn closing_line(line: &str) -> Option<Count> {
     };
     let before = |word: &str| {
         let words: Vec<&str> = numbers.split([' ', ',', ';']).filter(|part| !part.is_empty()).collect();
-        words
-            .windows(2)
-            .find(|pair| pair[1] == word)
-            .and_then(|pair| pair[0].parse().ok())
-            .unwrap_or(0)
+        words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok()).unwrap_or(0)
     };
     // A test that ran out of time, or whose process died, did not pass.
-    Some(Count {
-        passed: before("passed"),
-        failed: before("failed") + before("timed") + before("exec"),
-    })
+    Some(Count { passed: before("passed"), failed: before("failed") + before("timed") + before("exec") })
 }
 
 #[cfg(test)]
@@ -282,15 +237,9 @@ mod tests {
     #[test]
     fn closing_lines_of_both_runners_are_counted() {
         let count = |passed, failed| Some(Count { passed, failed });
-        assert_eq!(
-            closing_line("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out"),
-            count(12, 0)
-        );
+        assert_eq!(closing_line("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out"), count(12, 0));
         assert_eq!(closing_line("test result: FAILED. 3 passed; 2 failed; 0 ignored"), count(3, 2));
-        assert_eq!(
-            closing_line("Summary [   0.512s] 9 tests run: 7 passed (1 slow), 1 failed, 1 timed out, 0 skipped"),
-            count(7, 2)
-        );
+        assert_eq!(closing_line("Summary [   0.512s] 9 tests run: 7 passed (1 slow), 1 failed, 1 timed out, 0 skipped"), count(7, 2));
         assert_eq!(closing_line("Summary [ 12.512s] 9/12 tests run: 9 passed, 3 skipped"), count(9, 0));
         assert_eq!(closing_line("running 3 tests"), None);
     }

@@ -26,14 +26,8 @@ const TRIPLE: &str = "x86_64-linux-gnu";
 /// Debian's point releases and are checked by apt's signatures alone.
 const DEBS: &[(&str, Option<&str>)] = &[
     ("glslc", Some("e05374965709159303041b104d4a26022d6ac5eb8296450364d66ae864a20367")),
-    (
-        "libshaderc1",
-        Some("2a67c8f784c65e1aa0d251819c020917405b490fbb543c6a73a52a631e476463"),
-    ),
-    (
-        "libvulkan-dev",
-        Some("8d329d465e16168afff58b1bd0dd6db46aac2cc3f56054a481b25a04e90b345a"),
-    ),
+    ("libshaderc1", Some("2a67c8f784c65e1aa0d251819c020917405b490fbb543c6a73a52a631e476463")),
+    ("libvulkan-dev", Some("8d329d465e16168afff58b1bd0dd6db46aac2cc3f56054a481b25a04e90b345a")),
     ("libc6", None),
     ("libstdc++6", None),
     ("libgcc-s1", None),
@@ -99,9 +93,7 @@ pub fn find(portable: bool) -> Result<Option<Tools>> {
     if portable {
         return Ok(Some(Tools::Portable(Some(sdk))));
     }
-    Ok(glslc_year(&sdk.join("bin/glslc"))
-        .is_some_and(|year| year >= GLSLC_MIN)
-        .then_some(Tools::Sdk(sdk)))
+    Ok(glslc_year(&sdk.join("bin/glslc")).is_some_and(|year| year >= GLSLC_MIN).then_some(Tools::Sdk(sdk)))
 }
 
 /// What to use here; makes the private folder if that is what it takes.
@@ -142,10 +134,7 @@ fn make(portable: bool) -> Result<()> {
     }
     // apt gives up its privileges for downloads and then needs to reach the folder; a private cache is no place for that.
     std::fs::write(apt.join("status"), "")?;
-    std::fs::write(
-        apt.join("sources.list"),
-        format!("deb [signed-by={}] {mirror} {SUITE} main\n", keyring.display()),
-    )?;
+    std::fs::write(apt.join("sources.list"), format!("deb [signed-by={}] {mirror} {SUITE} main\n", keyring.display()))?;
     let options: Vec<String> = [
         ("Dir::Etc::sourcelist", apt.join("sources.list")),
         ("Dir::Etc::sourceparts", "/dev/null".into()),
@@ -160,11 +149,7 @@ fn make(portable: bool) -> Result<()> {
     let wanted: Vec<&(&str, Option<&str>)> = DEBS.iter().filter(|(name, _)| !portable || *name == "libvulkan-dev").collect();
     process::output(Command::new("apt-get").args(&options).arg("update"))?;
     process::output(
-        Command::new("apt-get")
-            .args(&options)
-            .arg("download")
-            .args(wanted.iter().map(|(name, _)| name))
-            .current_dir(apt.join("debs")),
+        Command::new("apt-get").args(&options).arg("download").args(wanted.iter().map(|(name, _)| name)).current_dir(apt.join("debs")),
     )?;
     let root = work.join("root");
     for (name, sha256) in wanted {
@@ -218,10 +203,7 @@ fn find_deb(folder: &Path, package: &str) -> Result<PathBuf> {
 fn debian_mirror() -> Result<Option<String>> {
     let targets =
         process::output(Command::new("apt-get").args(["indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)"]))?;
-    Ok(targets
-        .lines()
-        .find_map(|line| line.strip_prefix("Debian|Debian|main|"))
-        .map(|uri| uri.trim_end_matches('/').to_owned()))
+    Ok(targets.lines().find_map(|line| line.strip_prefix("Debian|Debian|main|")).map(|uri| uri.trim_end_matches('/').to_owned()))
 }
 
 fn header_version(include: &Path) -> Option<(u32, u32)> {
@@ -230,10 +212,7 @@ fn header_version(include: &Path) -> Option<(u32, u32)> {
 
 /// (minor, patch) of Vulkan 1.
 fn parse_header(text: &str) -> Option<(u32, u32)> {
-    let value = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '))
-    };
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '));
     let patch = value("VK_HEADER_VERSION")?.trim().parse().ok()?;
     // VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION)
     let complete = value("VK_HEADER_VERSION_COMPLETE")?;

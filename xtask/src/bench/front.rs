@@ -38,10 +38,7 @@ fn mib(bytes: u64) -> f64 {
 
 fn worker(server: &Server) -> Result<u32> {
     let is_worker = |pid: &u32| processes::command_line(*pid).iter().any(|word| word == "worker");
-    processes::children(server.pid())
-        .into_iter()
-        .find(is_worker)
-        .context("the server has no worker")
+    processes::children(server.pid()).into_iter().find(is_worker).context("the server has no worker")
 }
 
 /// How long the worker's threads go on computing after the connection is closed, by the kernel's own count of their time.
@@ -56,10 +53,7 @@ fn cancel_ms(server: &Server) -> Result<f64> {
     let left = Instant::now();
     let (mut worked_until, mut before) = (Duration::ZERO, processes::cpu_time_ns(worker));
     while left.elapsed() < worked_until + Duration::from_millis(300) {
-        ensure!(
-            left.elapsed() < Duration::from_secs(5),
-            "the worker still computes five seconds after its client left"
-        );
+        ensure!(left.elapsed() < Duration::from_secs(5), "the worker still computes five seconds after its client left");
         std::thread::sleep(Duration::from_millis(5));
         let now = processes::cpu_time_ns(worker);
         // A fifth of a core over the interval is work; a heartbeat is not.
@@ -73,11 +67,7 @@ fn cancel_ms(server: &Server) -> Result<f64> {
 
 /// Loads and unloads; what the front's memory grew by after the first ten.
 fn cycle(bench: &Bench, cycles: u32) -> Result<Series> {
-    let mut growth = Series::new(
-        &format!("front process after {cycles} load/unload cycles, growth"),
-        "MiB",
-        &[Bar::limit(5.0)],
-    );
+    let mut growth = Series::new(&format!("front process after {cycles} load/unload cycles, growth"), "MiB", &[Bar::limit(5.0)]);
     let server = bench.ours("cycles", &[("ONEBIT_KEEP_ALIVE", "0s")])?;
     let body = json!({"model": model::NAME, "prompt": "Hi", "max_tokens": 1, "temperature": 0});
     let mut start = 0;
@@ -85,10 +75,7 @@ fn cycle(bench: &Bench, cycles: u32) -> Result<Series> {
         http::post(&format!("{}/v1/completions", server.base), &body)?;
         let since = Instant::now();
         while !processes::children(server.pid()).is_empty() {
-            ensure!(
-                since.elapsed() < Duration::from_secs(20),
-                "a child of the host is left 20 s after cycle {n}"
-            );
+            ensure!(since.elapsed() < Duration::from_secs(20), "a child of the host is left 20 s after cycle {n}");
             std::thread::sleep(Duration::from_millis(10));
         }
         // The first cycles fill pools and caches that stay.

@@ -12,9 +12,7 @@ use crate::{http, model};
 
 /// Token ids that look like none before: a small generator, started from the round.
 fn tokens(count: usize, seed: u32) -> Vec<u32> {
-    let mut state = u64::from(seed)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .wrapping_add(0x1234_5678_9abc_def1);
+    let mut state = u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
     (0..count)
         .map(|_| {
             state ^= state << 13;
@@ -56,21 +54,13 @@ fn watch(server: &Server, body: &Value) -> Result<Watched> {
         true
     })?;
     ensure!(tokens > 0, "the stream told no usage");
-    Ok(Watched {
-        first: first.context("no text came")?,
-        last: last.context("no text came")?,
-        tokens,
-    })
+    Ok(Watched { first: first.context("no text came")?, last: last.context("no text came")?, tokens })
 }
 
 /// Tokens a second after the first.
 pub fn decode(server: &Server, count: u32, round: u32) -> Result<f64> {
     let watched = watch(server, &body(&tokens(5, round), count, true))?;
-    ensure!(
-        watched.tokens == u64::from(count),
-        "{} tokens came, {count} were asked for",
-        watched.tokens
-    );
+    ensure!(watched.tokens == u64::from(count), "{} tokens came, {count} were asked for", watched.tokens);
     Ok((watched.tokens - 1) as f64 / (watched.last - watched.first).as_secs_f64())
 }
 
@@ -80,11 +70,7 @@ pub fn prompt(server: &Server, count: usize, round: u32) -> Result<f64> {
     let since = Instant::now();
     let answer = http::post(&format!("{}/v1/completions", server.base), &request)?;
     let time = since.elapsed().as_secs_f64();
-    ensure!(
-        answer["usage"]["prompt_tokens"] == count,
-        "the prompt has {} tokens, {count} were sent",
-        answer["usage"]["prompt_tokens"]
-    );
+    ensure!(answer["usage"]["prompt_tokens"] == count, "the prompt has {} tokens, {count} were sent", answer["usage"]["prompt_tokens"]);
     Ok(count as f64 / time)
 }
 
@@ -103,11 +89,7 @@ pub fn crowd(server: &Server, streams: u32, count: u32, round: u32) -> Result<f6
             .map(|stream| scope.spawn(move || watch(server, &body(&tokens(16, 3000 + round * 100 + stream), count, true))))
             .collect();
         jobs.into_iter()
-            .map(|job| {
-                job.join()
-                    .map_err(|_| anyhow::anyhow!("a stream's thread panicked"))?
-                    .map(|watched| watched.tokens)
-            })
+            .map(|job| job.join().map_err(|_| anyhow::anyhow!("a stream's thread panicked"))?.map(|watched| watched.tokens))
             .sum::<Result<u64>>()
     })?;
     Ok(made as f64 / since.elapsed().as_secs_f64())

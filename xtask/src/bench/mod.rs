@@ -33,6 +33,12 @@ pub struct Args {
     /// Load and unload the model this often, and look at the front's memory.
     #[arg(long, default_value_t = 100)]
     cycles: u32,
+    /// Measure on this device instead of the CPU: its id in `onebit-host doctor`.
+    #[arg(long, requires = "peer_device")]
+    device: Option<String>,
+    /// The same device as llama.cpp calls it, such as Vulkan0.
+    #[arg(long, requires = "device")]
+    peer_device: Option<String>,
     /// Only build what is measured, and stop.
     #[arg(long)]
     prepare: bool,
@@ -47,24 +53,19 @@ const SLOTS: u32 = 8;
 
 /// All of it.
 pub fn run(args: &Args) -> Result<()> {
-    let peer = peer::ensure()?;
+    let peer = peer::ensure(args.peer_device.as_deref(), args.setup.portable_shaders)?;
     let dist = stage::run(&stage::Args { setup: args.setup.clone() })?;
     let model = model::ensure_here(&model::Args::default())?;
     if args.prepare {
         return Ok(());
     }
-    let threads = args
-        .threads
-        .map_or_else(|| std::thread::available_parallelism().map(usize::from), Ok)?;
+    let threads = args.threads.map_or_else(|| std::thread::available_parallelism().map(usize::from), Ok)?;
     let place = paths::root().join("target/bench");
     std::fs::create_dir_all(&place)?;
-    let bench = Bench {
-        dist,
-        model,
-        threads,
-        place,
-    };
-    let mut report = Report::new(threads, args.rounds);
+    let device = args.device.clone().unwrap_or_else(|| "cpu".into());
+    let bench = Bench { dist, model, threads, device, place };
+    bench.choose_the_device()?;
+    let mut report = Report::new(&bench.device, threads, args.rounds);
 
     let since = process::begin(&format!("{} rounds on {threads} threads", args.rounds));
     bench.speed(&peer, args.rounds, &mut report)?;
@@ -80,33 +81,39 @@ pub struct Bench {
     dist: PathBuf,
     model: PathBuf,
     threads: usize,
+    device: String,
     place: PathBuf,
 }
 
 impl Bench {
+    /// A manifest that leaves our server no other device; it takes the place of the installed one of the same file name.
+    fn choose_the_device(&self) -> Result<()> {
+        let folder = self.place.join("home/config/onebit/models.d");
+        std::fs::create_dir_all(&folder)?;
+        let text = format!(
+            "schema = 1\nname = \"{}\"\n\n[model]\nfile = \"{}\"\n\n[[serve]]\nplugin = \"vulkan-ggml\"\ndevice = \"{}\"\n",
+            model::NAME,
+            model::FILE,
+            self.device
+        );
+        Ok(std::fs::write(folder.join("smollm2-135m-instruct.toml"), text)?)
+    }
+
     /// Our server with the bench's settings and `more` variables, on a port of its own.
     pub fn ours(&self, name: &str, more: &[(&str, &str)]) -> Result<Server> {
         let port = free_port()?;
         let mut command = Command::new(self.dist.join("bin/onebit-host"));
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
         let home = self.place.join("home");
-        for (variable, part) in [
-            ("XDG_CONFIG_HOME", "config"),
-            ("XDG_DATA_HOME", "data"),
-            ("XDG_CACHE_HOME", "cache"),
-            ("XDG_STATE_HOME", "state"),
-        ] {
+        for (variable, part) in
+            [("XDG_CONFIG_HOME", "config"), ("XDG_DATA_HOME", "data"), ("XDG_CACHE_HOME", "cache"), ("XDG_STATE_HOME", "state")]
+        {
             std::fs::create_dir_all(home.join(part))?;
             command.env(variable, home.join(part));
         }
         let models = self.model.parent().unwrap_or(Path::new("/"));
-        command
-            .env("ONEBIT_MODELS_DIR", models)
-            .env("ONEBIT_THREADS", self.threads.to_string());
-        command
-            .env("ONEBIT_SLOTS", SLOTS.to_string())
-            .env("ONEBIT_CONTEXT", CONTEXT.to_string())
-            .env("ONEBIT_KEEP_ALIVE", "1h");
+        command.env("ONEBIT_MODELS_DIR", models).env("ONEBIT_THREADS", self.threads.to_string());
+        command.env("ONEBIT_SLOTS", SLOTS.to_string()).env("ONEBIT_CONTEXT", CONTEXT.to_string()).env("ONEBIT_KEEP_ALIVE", "1h");
         command.envs(more.iter().copied());
         self.start(command, port, "/healthz", name)
     }
@@ -114,10 +121,8 @@ impl Bench {
     fn llama_server(&self, peer: &peer::Peer) -> Result<Server> {
         let port = free_port()?;
         let mut command = Command::new(&peer.server);
-        command
-            .arg("-m")
-            .arg(&self.model)
-            .args(["--host", "127.0.0.1", "--port", &port.to_string(), "-t", &self.threads.to_string()]);
+        command.arg("-m").arg(&self.model).args(["--host", "127.0.0.1", "--port", &port.to_string(), "-t", &self.threads.to_string()]);
+        command.args(&peer.device);
         command.args(["-np", &SLOTS.to_string(), "-c", &(SLOTS * CONTEXT).to_string()]);
         self.start(command, port, "/health", "llama-server")
     }
@@ -135,11 +140,8 @@ impl Bench {
         for (_, server) in servers {
             load::decode(server, 8, 0)?;
         }
-        let mut decode = Series::new(
-            "decode, one stream",
-            "tok/s",
-            &[Bar::at_least("llama-bench", 0.96), Bar::at_least("llama-server", 1.02)],
-        );
+        let mut decode =
+            Series::new("decode, one stream", "tok/s", &[Bar::at_least("llama-bench", 0.96), Bar::at_least("llama-server", 1.02)]);
         let mut prompt = Series::new("prompt, 512 tokens", "tok/s", &[Bar::at_least("llama-bench", 0.97)]);
         let mut crowd = Series::new("decode, 8 streams together", "tok/s", &[Bar::at_least("llama-server", 1.05)]);
         let mut first = Series::new("time to first token, 32 tokens", "ms", &[Bar::at_most("llama-server", 1.05)]);

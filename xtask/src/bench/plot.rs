@@ -34,27 +34,21 @@ fn inner(rows: &[(String, f64, bool)], title: &str, file: &Path) -> Result<(), B
         .x_desc("reached, in parts of the bar (1 = the bar)")
         .y_labels(rows.len())
         .y_label_formatter(&|at| match at {
-            SegmentValue::CenterOf(row) => usize::try_from(count - 1 - row)
-                .ok()
-                .and_then(|row| rows.get(row))
-                .map_or_else(String::new, |row| row.0.clone()),
+            SegmentValue::CenterOf(row) => {
+                usize::try_from(count - 1 - row).ok().and_then(|row| rows.get(row)).map_or_else(String::new, |row| row.0.clone())
+            }
             _ => String::new(),
         })
         .draw()?;
     for (index, (_, value, reached)) in rows.iter().enumerate() {
         let at = count - 1 - i32::try_from(index)?;
         let colour = if *reached { RGBColor(46, 125, 50) } else { RGBColor(183, 28, 28) };
-        let mut bar = Rectangle::new(
-            [(0.0, SegmentValue::Exact(at)), (value.min(right), SegmentValue::Exact(at + 1))],
-            colour.mix(0.75).filled(),
-        );
+        let mut bar =
+            Rectangle::new([(0.0, SegmentValue::Exact(at)), (value.min(right), SegmentValue::Exact(at + 1))], colour.mix(0.75).filled());
         bar.set_margin(6, 6, 0, 0);
         chart.draw_series([bar])?;
     }
-    chart.draw_series(LineSeries::new(
-        [(1.0, SegmentValue::Exact(0)), (1.0, SegmentValue::Exact(count))],
-        BLACK.stroke_width(2),
-    ))?;
+    chart.draw_series(LineSeries::new([(1.0, SegmentValue::Exact(0)), (1.0, SegmentValue::Exact(count))], BLACK.stroke_width(2)))?;
     area.present()?;
     Ok(())
 }

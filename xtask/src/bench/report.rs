@@ -24,29 +24,17 @@ pub struct Bar {
 impl Bar {
     /// At least `factor` times the peer.
     pub fn at_least(peer: &'static str, factor: f64) -> Self {
-        Self {
-            against: Some(peer),
-            value: factor,
-            more_is_better: true,
-        }
+        Self { against: Some(peer), value: factor, more_is_better: true }
     }
 
     /// At most `factor` times the peer.
     pub fn at_most(peer: &'static str, factor: f64) -> Self {
-        Self {
-            against: Some(peer),
-            value: factor,
-            more_is_better: false,
-        }
+        Self { against: Some(peer), value: factor, more_is_better: false }
     }
 
     /// At most this.
     pub fn limit(value: f64) -> Self {
-        Self {
-            against: None,
-            value,
-            more_is_better: false,
-        }
+        Self { against: None, value, more_is_better: false }
     }
 }
 
@@ -65,12 +53,7 @@ pub const OURS: &str = "onebit-host";
 impl Series {
     /// Without numbers yet.
     pub fn new(name: &str, unit: &'static str, bars: &[Bar]) -> Self {
-        Self {
-            name: name.to_owned(),
-            unit,
-            bars: bars.to_vec(),
-            values: Vec::new(),
-        }
+        Self { name: name.to_owned(), unit, bars: bars.to_vec(), values: Vec::new() }
     }
 
     /// One more number of a program.
@@ -92,19 +75,12 @@ impl Series {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;
-        Some(if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            f64::midpoint(sorted[middle - 1], sorted[middle])
-        })
+        Some(if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) })
     }
 
     fn spread(&self, program: &str) -> Option<(f64, f64)> {
         let (_, values) = self.values.iter().find(|(name, _)| *name == program)?;
-        Some((
-            values.iter().copied().fold(f64::INFINITY, f64::min),
-            values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        ))
+        Some((values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(f64::NEG_INFINITY, f64::max)))
     }
 
     /// Each bar for the plot: its words, what was found in parts of it (more than 1 = better than asked), whether it is reached.
@@ -114,10 +90,7 @@ impl Series {
             // A cost of zero or less is as good as can be; the axis has an end.
             false => bar.value / found.max(bar.value / 10.0),
         };
-        let judged = self
-            .bars
-            .iter()
-            .filter(|bar| bar.against.is_none_or(|peer| self.median(peer).is_some()));
+        let judged = self.bars.iter().filter(|bar| bar.against.is_none_or(|peer| self.median(peer).is_some()));
         judged
             .zip(self.verdicts())
             .map(|(bar, (words, found, reached))| (format!("{} {words}", self.name), parts(bar, found), reached))
@@ -135,15 +108,7 @@ impl Series {
                     Some(peer) => (format!("{sign} {} × {peer}", bar.value), ours / self.median(peer)?),
                     None => (format!("{sign} {} {}", bar.value, self.unit), ours),
                 };
-                Some((
-                    words,
-                    found,
-                    if bar.more_is_better {
-                        found >= bar.value
-                    } else {
-                        found <= bar.value
-                    },
-                ))
+                Some((words, found, if bar.more_is_better { found >= bar.value } else { found <= bar.value }))
             })
             .collect()
     }
@@ -151,6 +116,7 @@ impl Series {
 
 /// A whole run.
 pub struct Report {
+    device: String,
     threads: usize,
     rounds: u32,
     series: Vec<Series>,
@@ -158,12 +124,8 @@ pub struct Report {
 
 impl Report {
     /// Empty.
-    pub fn new(threads: usize, rounds: u32) -> Self {
-        Self {
-            threads,
-            rounds,
-            series: Vec::new(),
-        }
+    pub fn new(device: &str, threads: usize, rounds: u32) -> Self {
+        Self { device: device.to_owned(), threads, rounds, series: Vec::new() }
     }
 
     /// More measures.
@@ -177,17 +139,14 @@ impl Report {
         let machine = machine();
         let date = process::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned();
         let head = format!(
-            "{date}, {machine}, {} threads, medians of {} rounds, SmolLM2-135M-Instruct Q4_1",
-            self.threads, self.rounds
+            "{date}, {machine}, {} with {} threads, medians of {} rounds, SmolLM2-135M-Instruct Q4_1",
+            self.device, self.threads, self.rounds
         );
         std::fs::write(place.join("bench.json"), serde_json::to_string_pretty(&self.json(&head))?)?;
         std::fs::write(place.join("bench.md"), format!("### {head}\n\n{table}"))?;
         plot::draw(&self.series, &head, &place.join("bench.svg")).context("cannot draw the plot")?;
         println!("\n{head}\n\n{table}");
-        println!(
-            "{}: bench.md, bench.json, bench.svg; the first belongs into tests/bench/RESULTS.md",
-            place.display()
-        );
+        println!("{}: bench.md, bench.json, bench.svg; the first belongs into tests/bench/RESULTS.md", place.display());
         Ok(())
     }
 
@@ -197,9 +156,7 @@ impl Report {
         );
         for series in &self.series {
             let cell = |program: &str| series.median(program).map_or_else(|| "–".to_owned(), |value| format!("{value:.1}"));
-            let spread = series
-                .spread(OURS)
-                .map_or_else(String::new, |(low, high)| format!(" ({low:.1} – {high:.1})"));
+            let spread = series.spread(OURS).map_or_else(String::new, |(low, high)| format!(" ({low:.1} – {high:.1})"));
             let verdicts = series.verdicts();
             let join = |pick: &dyn Fn(&(String, f64, bool)) -> String| verdicts.iter().map(pick).collect::<Vec<_>>().join("<br>");
             let _ = writeln!(
@@ -243,16 +200,9 @@ impl Report {
 /// The processor's name and its number of threads.
 fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| {
-        line.strip_prefix("model name")?
-            .split_once(':')
-            .map(|(_, name)| name.trim().to_owned())
-    });
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()));
     let count = text.lines().filter(|line| line.starts_with("processor")).count();
-    format!(
-        "{} ({count} logical processors)",
-        name.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
-    )
+    format!("{} ({count} logical processors)", name.unwrap_or_else(|| std::env::consts::ARCH.to_owned()))
 }
 
 #[cfg(test)]
