@@ -12,7 +12,7 @@ use onebit_plugin_api as abi;
 use onebit_plugin_api::door::OnebitRootRef;
 
 use crate::plugin::{call, read_info};
-use crate::sink::{forget_report, host_table, take_report};
+use crate::sink::{forget_report, host_table, take_any_report};
 use crate::{HostSink, Info, LoadError, Note, PluginFile, Refusal, elf, raw};
 
 /// Which way into the library.
@@ -56,10 +56,9 @@ pub(crate) fn enter(file: &PluginFile, sink: HostSink, door: Door) -> Result<Ent
     core::mem::forget(library);
     let table = table?;
     if table.is_null() {
-        let error = take_report(abi::ONEBIT_INTERNAL);
         return Err(LoadError::Entry {
             id: file.toml.id.clone(),
-            error,
+            error: take_any_report(),
         });
     }
     // SAFETY: the table lives until the process ends.

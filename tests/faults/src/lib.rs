@@ -5,6 +5,7 @@
 //! | `ngram` | Rust, through the SDK | honest: a byte-level trigram model with exact state |
 //! | `ngram-c` | C, through the header | the same model, bit for bit |
 //! | `faulty` | Rust, through the SDK | fails as told: panic, segfault, hang, exit, … |
+//! | `other-layout` | Rust, by hand | was built against frozen types of another layout |
 //! | `liar` | C, through the header | breaks the contract as told by `ONEBIT_LIE`: sizes, tables, counts |
 //!
 //! ```ignore
@@ -34,6 +35,8 @@ pub enum Which {
     Faulty,
     /// Breaks the contract as told, C.
     Liar,
+    /// Of another layout of the frozen types, Rust.
+    OtherLayout,
 }
 
 impl Which {
@@ -44,6 +47,7 @@ impl Which {
             Self::NgramC => "ngram-c",
             Self::Faulty => "faulty",
             Self::Liar => "liar",
+            Self::OtherLayout => "other-layout",
         }
     }
 
@@ -53,6 +57,7 @@ impl Which {
             Self::NgramC => include_str!("../c/ngram-c.toml"),
             Self::Faulty => include_str!("../faulty/plugin.toml"),
             Self::Liar => include_str!("../c/liar.toml"),
+            Self::OtherLayout => include_str!("../other-layout/plugin.toml"),
         }
     }
 }
@@ -64,6 +69,7 @@ pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
     let library = match which {
         Which::Ngram => build_rust("onebit-fault-ngram", &dir)?,
         Which::Faulty => build_rust("onebit-fault-faulty", &dir)?,
+        Which::OtherLayout => build_rust("onebit-fault-other-layout", &dir)?,
         Which::NgramC => build_c("ngram.c", &dir.join("libngram_c.so"), &[])?,
         Which::Liar => build_c("liar.c", &dir.join("libliar.so"), &[])?,
     };
@@ -75,10 +81,10 @@ pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
     Ok(dir)
 }
 
-/// Writes a small model for `ngram` and `ngram-c` into `dir` and returns its path.
+/// Writes a small model for `ngram` and `ngram-c` into `dir` and returns its path. Greedily it answers `Hello` with ` you.` and ends.
 pub fn ngram_model(dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join("story.ngram");
-    let story = "The moon is far. The sea is near.\n\nA cat sat on the mat and the rat ran.\n\nWhat is one and one? Two.\n\n";
+    let story = "Hello you.\n\nHello you.\n\nThe moon is far. The sea is near.\n\nA cat sat on the mat and the rat ran.\n\nWhat is one and one? Two.\n\n";
     fs::write(&path, format!("ngram1\n{story}"))?;
     Ok(path)
 }
