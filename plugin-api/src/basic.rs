@@ -16,17 +16,11 @@ pub struct OnebitStr {
 
 impl OnebitStr {
     /// The empty text.
-    pub const EMPTY: Self = Self {
-        ptr: core::ptr::null(),
-        len: 0,
-    };
+    pub const EMPTY: Self = Self { ptr: core::ptr::null(), len: 0 };
 
     /// Borrows `text`; the caller keeps it alive as long as the receiving side may look.
     pub const fn new(text: &str) -> Self {
-        Self {
-            ptr: text.as_ptr().cast(),
-            len: text.len(),
-        }
+        Self { ptr: text.as_ptr().cast(), len: text.len() }
     }
 }
 

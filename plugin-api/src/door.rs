@@ -6,6 +6,7 @@
 
 use abi_stable::StableAbi;
 use abi_stable::library::RootModule;
+use abi_stable::package_version_strings;
 use abi_stable::sabi_types::VersionStrings;
 use core::ffi::c_void;
 
@@ -37,12 +38,13 @@ impl RootModule for OnebitRootRef {
     abi_stable::declare_root_module_statics! {OnebitRootRef}
     const BASE_NAME: &'static str = "onebit_plugin";
     const NAME: &'static str = "onebit_plugin";
-    // The version of the ABI, not of this crate: abi_stable refuses another major, and under 1.0 a newer minor too, which would shut out
-    // every older plugin with each release of this crate.
-    const VERSION_STRINGS: VersionStrings = VersionStrings::new(ROOT_VERSION);
+    const VERSION_STRINGS: VersionStrings = package_version_strings!();
 }
 
-/// `ONEBIT_ABI_MAJOR` as abi_stable wants it. Its minor and patch are not compared, so they stay zero.
-const ROOT_VERSION: &str = "1.0.0";
-
-const _: () = assert!(crate::ONEBIT_ABI_MAJOR == 1, "ROOT_VERSION must follow ONEBIT_ABI_MAJOR");
+// abi_stable compares this crate's version twice: for the root module, and for every type in the layout check. It takes versions of one
+// major for compatible, under 1.0 those of one minor. So the crate carries the version of the ABI.
+const _: () = {
+    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    assert!(version[0] == b'0' + crate::ONEBIT_ABI_MAJOR as u8 && version[1] == b'.', "the crate's major must be the ABI's");
+    assert!(version[2] == b'0' + crate::ONEBIT_ABI_MINOR as u8 && version[3] == b'.', "the crate's minor must be the ABI's");
+};

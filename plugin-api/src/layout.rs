@@ -113,30 +113,17 @@ mod tests {
         for layout in LAYOUTS {
             let mut end = 0;
             for field in layout.fields {
-                assert_eq!(
-                    field.offset, end,
-                    "{}.{}: padding before it, or a field missing in the table",
-                    layout.name, field.name
-                );
+                assert_eq!(field.offset, end, "{}.{}: padding before it, or a field missing in the table", layout.name, field.name);
                 end += field.size;
             }
-            assert_eq!(
-                end, layout.size,
-                "{}: padding at its end, or a field missing in the table",
-                layout.name
-            );
+            assert_eq!(end, layout.size, "{}: padding at its end, or a field missing in the table", layout.name);
         }
     }
 
     #[test]
     fn what_may_grow_begins_with_its_size() {
         for layout in LAYOUTS.iter().filter(|layout| layout.growable) {
-            assert_eq!(
-                (layout.fields[0].name, layout.fields[0].offset),
-                ("struct_size", 0),
-                "{}",
-                layout.name
-            );
+            assert_eq!((layout.fields[0].name, layout.fields[0].offset), ("struct_size", 0), "{}", layout.name);
         }
     }
 }

@@ -21,21 +21,13 @@ fn generate() -> String {
     let mut config = cbindgen::Config::from_file(root().join("cbindgen.toml")).expect("cbindgen.toml");
     let structs = LAYOUTS.iter().map(|layout| layout.name.to_owned());
     config.export.include = structs.chain(["OnebitEntry".into(), "OnebitProgress".into()]).collect();
-    let bindings = cbindgen::Builder::new()
-        .with_crate(root())
-        .with_config(config)
-        .generate()
-        .expect("bindings");
+    let bindings = cbindgen::Builder::new().with_crate(root()).with_config(config).generate().expect("bindings");
     let mut body = Vec::new();
     bindings.write(&mut body);
     let body = plain_comments(&String::from_utf8(body).expect("UTF-8"));
 
     let read = |name: &str| std::fs::read_to_string(root().join("header").join(name)).expect(name);
-    let ids = [
-        ("ONEBIT_FORWARD_1", ONEBIT_FORWARD_1),
-        ("ONEBIT_TOKENIZE_1", ONEBIT_TOKENIZE_1),
-        ("ONEBIT_EMBED_1", ONEBIT_EMBED_1),
-    ];
+    let ids = [("ONEBIT_FORWARD_1", ONEBIT_FORWARD_1), ("ONEBIT_TOKENIZE_1", ONEBIT_TOKENIZE_1), ("ONEBIT_EMBED_1", ONEBIT_EMBED_1)];
     let ids = ids.map(|(name, id)| format!("#define {name} \"{id}\"")).join("\n");
     let tail = read("tail.h").replace("@CAPABILITIES@", &ids);
     assert!(tail.contains(ONEBIT_ENTRY_SYMBOL.to_str().expect("UTF-8")) && tail.contains(ONEBIT_NOTE_SECTION));
@@ -66,10 +58,7 @@ fn the_header_is_up_to_date() {
         std::fs::write(header_path(), &generated).expect("the header");
     }
     let kept = std::fs::read_to_string(header_path()).unwrap_or_default();
-    assert!(
-        kept == generated,
-        "include/onebit_plugin.h differs from src/ and header/; if that is meant, run: {BLESS}"
-    );
+    assert!(kept == generated, "include/onebit_plugin.h differs from src/ and header/; if that is meant, run: {BLESS}");
 }
 
 /// A file that uses everything and asserts every size and offset that Rust sees.
@@ -82,11 +71,8 @@ fn probe_source() -> String {
         let name = layout.name;
         writeln!(source, "SAME(sizeof({name}), {});", layout.size).expect("text");
         let align = layout.align;
-        writeln!(
-            source,
-            "#ifdef __cplusplus\nSAME(alignof({name}), {align});\n#else\nSAME(_Alignof({name}), {align});\n#endif"
-        )
-        .expect("text");
+        writeln!(source, "#ifdef __cplusplus\nSAME(alignof({name}), {align});\n#else\nSAME(_Alignof({name}), {align});\n#endif")
+            .expect("text");
         for field in layout.fields {
             writeln!(source, "SAME(offsetof({name}, {}), {});", field.name, field.offset).expect("text");
             writeln!(source, "SAME(sizeof((({name} *)0)->{}), {});", field.name, field.size).expect("text");
@@ -109,17 +95,7 @@ fn compile(compiler: &str, standard: &str, extension: &str) -> (tempfile::TempDi
     let library = dir.path().join("libprobe.so");
     std::fs::write(&source, probe_source()).expect("the source");
     let output = Command::new(compiler)
-        .args([
-            standard,
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pedantic",
-            "-Wmissing-declarations",
-            "-shared",
-            "-fPIC",
-            "-O2",
-        ])
+        .args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wmissing-declarations", "-shared", "-fPIC", "-O2"])
         .arg("-I")
         .arg(root().join("include"))
         .arg(&source)
@@ -127,11 +103,7 @@ fn compile(compiler: &str, standard: &str, extension: &str) -> (tempfile::TempDi
         .arg(&library)
         .output()
         .unwrap_or_else(|error| panic!("{compiler} cannot be run ({error}); install it (Debian, Ubuntu: apt install gcc g++)"));
-    assert!(
-        output.status.success(),
-        "{compiler} {standard}:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{compiler} {standard}:\n{}", String::from_utf8_lossy(&output.stderr));
     (dir, library)
 }
 
@@ -149,11 +121,7 @@ fn the_header_is_cpp17_with_the_layout_that_rust_sees() {
 fn the_note_of_c_and_cpp_is_an_elf_note_that_readelf_understands() {
     for (compiler, standard, extension) in [("gcc", "-std=c11", "c"), ("g++", "-std=c++17", "cpp")] {
         let (_dir, library) = compile(compiler, standard, extension);
-        let output = Command::new("readelf")
-            .arg("-SnW")
-            .arg(&library)
-            .output()
-            .expect("readelf, of package binutils");
+        let output = Command::new("readelf").arg("-SnW").arg(&library).output().expect("readelf, of package binutils");
         let text = String::from_utf8_lossy(&output.stdout);
         let section = text.lines().find(|line| line.contains(".note.onebit")).expect("the section");
         assert!(section.contains(" NOTE "), "{section}");

@@ -56,10 +56,7 @@ pub(crate) fn enter(file: &PluginFile, sink: HostSink, door: Door) -> Result<Ent
     core::mem::forget(library);
     let table = table?;
     if table.is_null() {
-        return Err(LoadError::Entry {
-            id: file.toml.id.clone(),
-            error: take_any_report(),
-        });
+        return Err(LoadError::Entry { id: file.toml.id.clone(), error: take_any_report() });
     }
     // SAFETY: the table lives until the process ends.
     let table = unsafe { raw::read_grown(table) };
@@ -68,10 +65,7 @@ pub(crate) fn enter(file: &PluginFile, sink: HostSink, door: Door) -> Result<Ent
 
 /// The file may have been replaced since it was inspected, by an upgrade for example.
 fn check_unchanged(file: &PluginFile) -> Result<(), LoadError> {
-    let note = elf::read(&file.library)
-        .ok()
-        .and_then(|facts| facts.note)
-        .and_then(|note| Note::parse(&note).ok());
+    let note = elf::read(&file.library).ok().and_then(|facts| facts.note).and_then(|note| Note::parse(&note).ok());
     if note.as_ref() == Some(&file.note) {
         return Ok(());
     }
@@ -119,18 +113,9 @@ unsafe fn through_root_module(
             "build it with export_plugin!, or say doors=c",
         )
     })?;
-    let root = header
-        .upgrade()
-        .and_then(|header| header.init_root_module::<OnebitRootRef>())
-        .map_err(|error| {
-            refused(
-                file,
-                "layout",
-                "the frozen types of this ABI",
-                useful_line(&error),
-                "build the plugin against this ABI's SDK",
-            )
-        })?;
+    let root = header.upgrade().and_then(|header| header.init_root_module::<OnebitRootRef>()).map_err(|error| {
+        refused(file, "layout", "the frozen types of this ABI", useful_line(&error), "build the plugin against this ABI's SDK")
+    })?;
     Ok(root.entry()(core::ptr::from_ref(host).cast::<c_void>()).cast())
 }
 
@@ -146,13 +131,7 @@ unsafe fn through_function(
     // SAFETY: as promised.
     let entry = unsafe { library.get::<abi::OnebitEntry>(name.to_bytes_with_nul()) }.map_err(|_| {
         let symbol = name.to_string_lossy();
-        refused(
-            file,
-            "door c",
-            format!("a function {symbol}"),
-            "none is exported",
-            format!("export {symbol} with default visibility"),
-        )
+        refused(file, "door c", format!("a function {symbol}"), "none is exported", format!("export {symbol} with default visibility"))
     })?;
     // SAFETY: the host's table lives until the process ends.
     Ok(unsafe { entry(core::ptr::from_ref(host)) })
@@ -168,46 +147,39 @@ fn useful_line(error: &LibraryError) -> String {
         LibraryError::RootModule { .. } => "a root module that failed to start",
         _ => "an unusable root module",
     };
-    let text = error.to_string();
-    let telling = text.lines().map(str::trim).find(|line| {
-        let lower = line.to_ascii_lowercase();
-        !line.is_empty()
-            && ["mismatch", "incompatible", "too many", "too few", "expected", "unexpected"]
-                .iter()
-                .any(|word| lower.contains(word))
-    });
-    match telling {
-        Some(line) => format!("{kind}: {}", line.chars().take(120).collect::<String>()),
+    match first_difference(&error.to_string()) {
+        Some(difference) => format!("{kind}: {difference}"),
         None => kind.to_owned(),
     }
+}
+
+/// abi_stable writes `Error:WHAT`, `Expected:`, an indented value, `Found:`, an indented value; the values may go on for lines.
+fn first_difference(text: &str) -> Option<String> {
+    let mut lines = text.lines().map(str::trim);
+    let what = lines.find_map(|line| line.strip_prefix("Error:"))?;
+    let rest: Vec<&str> = lines.collect();
+    let value = |label: &str| {
+        let after = rest.iter().position(|line| *line == label)? + 1;
+        rest[after..].iter().find(|line| !line.is_empty()).map(|line| line.chars().take(60).collect::<String>())
+    };
+    Some(match (value("Expected:"), value("Found:")) {
+        (Some(expected), Some(found)) => format!("{what}, {found} instead of {expected}"),
+        _ => what.to_owned(),
+    })
 }
 
 fn check_table(file: &PluginFile, table: Option<abi::OnebitPlugin>) -> Result<Entered, LoadError> {
     const CORE: usize = core::mem::offset_of!(abi::OnebitPlugin, extension) + size_of::<usize>();
     let rebuild = "build the plugin again with a current SDK or header";
     let Some(table) = table else {
-        return Err(refused(
-            file,
-            "table",
-            "a struct with its own size in front",
-            "null, misaligned, or no size",
-            rebuild,
-        ));
+        return Err(refused(file, "table", "a struct with its own size in front", "null, misaligned, or no size", rebuild));
     };
     if table.struct_size < CORE {
-        return Err(refused(
-            file,
-            "table size",
-            format!("at least {CORE} bytes"),
-            format!("{} bytes", table.struct_size),
-            rebuild,
-        ));
+        return Err(refused(file, "table size", format!("at least {CORE} bytes"), format!("{} bytes", table.struct_size), rebuild));
     }
     if table.abi_major != abi::ONEBIT_ABI_MAJOR {
-        let (speaks, built) = (
-            abi::ONEBIT_ABI_MAJOR.to_string(),
-            format!("{} in its table, {} in its note", table.abi_major, file.note.abi_major),
-        );
+        let (speaks, built) =
+            (abi::ONEBIT_ABI_MAJOR.to_string(), format!("{} in its table, {} in its note", table.abi_major, file.note.abi_major));
         return Err(refused(file, "abi", speaks, built, rebuild));
     }
     let required = [
@@ -219,12 +191,9 @@ fn check_table(file: &PluginFile, table: Option<abi::OnebitPlugin>) -> Result<En
         ("extension", table.extension.is_some()),
     ];
     if let Some((name, _)) = required.iter().find(|(_, there)| !there) {
-        return Err(refused(file, *name, "a function", "null", rebuild));
+        return Err(refused(file, name, "a function", "null", rebuild));
     }
-    let info = read_info(&table).map_err(|error| LoadError::Entry {
-        id: file.toml.id.clone(),
-        error,
-    })?;
+    let info = read_info(&table).map_err(|error| LoadError::Entry { id: file.toml.id.clone(), error })?;
     for (field, note, said) in [("id", &file.note.id, &info.id), ("version", &file.note.version, &info.version)] {
         if note != said {
             return Err(refused(file, field, format!("note: {note}"), format!("info: {said}"), rebuild));

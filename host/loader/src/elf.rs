@@ -81,26 +81,17 @@ fn parse(data: &ReadCache<File>) -> Result<ElfFacts, String> {
         return Err("it is an ELF file, but not a shared object".into());
     }
     if header.e_phnum(endian) > MAX_SEGMENTS {
-        return Err(format!(
-            "{} program headers, at most {MAX_SEGMENTS} are read",
-            header.e_phnum(endian)
-        ));
+        return Err(format!("{} program headers, at most {MAX_SEGMENTS} are read", header.e_phnum(endian)));
     }
     let segments = header.program_headers(endian, data).map_err(text)?;
-    let mut facts = ElfFacts {
-        machine: header.e_machine(endian).0,
-        ..ElfFacts::default()
-    };
+    let mut facts = ElfFacts { machine: header.e_machine(endian).0, ..ElfFacts::default() };
     for segment in segments {
         let kind = segment.p_type(endian);
         if kind != elf::PT_NOTE && kind != elf::PT_DYNAMIC {
             continue;
         }
         if segment.p_filesz(endian) > MAX_SEGMENT {
-            return Err(format!(
-                "a segment of {} bytes where at most {MAX_SEGMENT} are read",
-                segment.p_filesz(endian)
-            ));
+            return Err(format!("a segment of {} bytes where at most {MAX_SEGMENT} are read", segment.p_filesz(endian)));
         }
         if kind == elf::PT_NOTE {
             read_notes(segment, data, &mut facts)?;
@@ -121,11 +112,7 @@ fn read_notes(segment: &ProgramHeader64<LittleEndian>, data: &ReadCache<File>, f
             continue;
         }
         if note.desc().len() > abi::ONEBIT_NOTE_MAX {
-            return Err(format!(
-                "the onebit note has {} bytes, at most {} are read",
-                note.desc().len(),
-                abi::ONEBIT_NOTE_MAX
-            ));
+            return Err(format!("the onebit note has {} bytes, at most {} are read", note.desc().len(), abi::ONEBIT_NOTE_MAX));
         }
         if facts.note.is_some() {
             return Err("there is more than one onebit note".into());
@@ -154,19 +141,10 @@ fn read_dynamic(
     let end = start.checked_add(size).ok_or("its string table has no end")?;
     let strings = StringTable::new(data, start, end);
     let string = |offset: u64| -> Result<String, String> {
-        let bytes = u32::try_from(offset)
-            .ok()
-            .and_then(|offset| strings.get(offset).ok())
-            .ok_or("a name lies outside its string table")?;
+        let bytes = u32::try_from(offset).ok().and_then(|offset| strings.get(offset).ok()).ok_or("a name lies outside its string table")?;
         String::from_utf8(bytes.to_vec()).map_err(|_| "a name is not UTF-8".to_owned())
     };
-    let split = |paths: String| {
-        paths
-            .split(':')
-            .filter(|path| !path.is_empty())
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
+    let split = |paths: String| paths.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     for entry in entries() {
         match entry.d_tag(endian) {
             elf::DT_NEEDED if facts.needed.len() == MAX_NEEDED => return Err(format!("it needs more than {MAX_NEEDED} libraries")),
@@ -181,11 +159,8 @@ fn read_dynamic(
 
 fn file_offset(segments: &[ProgramHeader64<LittleEndian>], address: u64) -> Option<u64> {
     let endian = LittleEndian;
-    segments
-        .iter()
-        .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
-        .find_map(|segment| {
-            let within = address.checked_sub(segment.p_vaddr(endian))?;
-            (within < segment.p_filesz(endian)).then(|| segment.p_offset(endian).checked_add(within))?
-        })
+    segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD).find_map(|segment| {
+        let within = address.checked_sub(segment.p_vaddr(endian))?;
+        (within < segment.p_filesz(endian)).then(|| segment.p_offset(endian).checked_add(within))?
+    })
 }

@@ -60,19 +60,10 @@ impl Embedder {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(longest) = texts
-            .iter()
-            .map(|text| text.len())
-            .max()
-            .filter(|longest| *longest > parts.limits.max_tokens as usize)
-        {
+        if let Some(longest) = texts.iter().map(|text| text.len()).max().filter(|longest| *longest > parts.limits.max_tokens as usize) {
             let (have, need) = (u64::from(parts.limits.max_tokens), longest as u64);
             let message = format!("a text of {need} tokens; this model embeds at most {have}");
-            return Err(PluginError {
-                have,
-                need,
-                ..PluginError::new(Status::CONTEXT_OVERFLOW, message)
-            });
+            return Err(PluginError { have, need, ..PluginError::new(Status::CONTEXT_OVERFLOW, message) });
         }
         let tokens: Vec<u32> = texts.iter().flat_map(|text| text.iter().copied()).collect();
         let mut end = 0u32;
@@ -102,12 +93,9 @@ impl Embedder {
             call(|| unsafe { (parts.embed)(self.model.raw.as_ptr(), &raw const args) })?;
         }
         match vectors.iter().position(|value| !value.is_finite()) {
-            Some(index) => Err(PluginError::broken(format!(
-                "value {} of vector {} is {}",
-                index % dimension,
-                index / dimension,
-                vectors[index]
-            ))),
+            Some(index) => {
+                Err(PluginError::broken(format!("value {} of vector {} is {}", index % dimension, index / dimension, vectors[index])))
+            }
             None => Ok(vectors.chunks_exact(dimension).map(<[f32]>::to_vec).collect()),
         }
     }

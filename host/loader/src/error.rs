@@ -81,15 +81,7 @@ pub struct PluginError {
 impl PluginError {
     /// A failure without numbers.
     pub fn new(status: Status, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            have: 0,
-            need: 0,
-            want: 0,
-            free: 0,
-            retry_ms: 0,
-            message: message.into(),
-        }
+        Self { status, have: 0, need: 0, want: 0, free: 0, retry_ms: 0, message: message.into() }
     }
 
     /// The plugin broke the contract: which rule.

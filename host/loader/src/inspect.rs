@@ -42,11 +42,7 @@ pub struct Inspection {
 
 /// Reads a plugin's folder. No code of the plugin runs.
 pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
-    let folder_name = plugin_dir
-        .file_name()
-        .unwrap_or(plugin_dir.as_os_str())
-        .to_string_lossy()
-        .into_owned();
+    let folder_name = plugin_dir.file_name().unwrap_or(plugin_dir.as_os_str()).to_string_lossy().into_owned();
     let refuse = |field: &str, host: &str, plugin: String, remedy: String| Refusal::one(folder_name.as_str(), field, host, plugin, remedy);
     let dir = plugin_dir.canonicalize().map_err(|error| {
         refuse(
@@ -57,12 +53,7 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
         )
     })?;
     if !dir.is_dir() {
-        return Err(refuse(
-            "folder",
-            "a folder",
-            format!("{} is a file", dir.display()),
-            "give the folder that holds plugin.toml".into(),
-        ));
+        return Err(refuse("folder", "a folder", format!("{} is a file", dir.display()), "give the folder that holds plugin.toml".into()));
     }
     let toml_path = dir.join("plugin.toml");
     check_file(&dir, &toml_path).map_err(|[host, plugin, remedy]| refuse("plugin.toml", &host, plugin, remedy))?;
@@ -79,20 +70,13 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
         refusal.row("folder", host, plugin, remedy);
         return Err(refusal);
     }
-    let library = library
-        .canonicalize()
-        .map_err(|error| refuse("library", "a file", error.to_string(), "check the file".into()))?;
+    let library = library.canonicalize().map_err(|error| refuse("library", "a file", error.to_string(), "check the file".into()))?;
 
     let facts = match elf::read(&library) {
         Ok(facts) => facts,
         Err(error) => {
             let found = format!("{} {error}", toml.library);
-            refusal.row(
-                "library",
-                "a 64-bit ELF shared object",
-                found,
-                "install the plugin again; the file is damaged or of another kind",
-            );
+            refusal.row("library", "a 64-bit ELF shared object", found, "install the plugin again; the file is damaged or of another kind");
             return Err(refusal);
         }
     };
@@ -109,12 +93,7 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
     let note = match Note::parse(note) {
         Ok(note) => note,
         Err(error) => {
-            refusal.row(
-                "note",
-                "key=value lines of version 1",
-                error.to_string(),
-                "build the plugin again with a current SDK or header",
-            );
+            refusal.row("note", "key=value lines of version 1", error.to_string(), "build the plugin again with a current SDK or header");
             return Err(refusal);
         }
     };
@@ -131,12 +110,7 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
         }
     };
     for missing in &needed.missing {
-        refusal.row(
-            "needed library",
-            "not found",
-            format!("{}, for {}", missing.name, missing.wanted_by),
-            needed::remedy(missing),
-        );
+        refusal.row("needed library", "not found", format!("{}, for {}", missing.name, missing.wanted_by), needed::remedy(missing));
     }
     if !refusal.rows.is_empty() {
         return Err(refusal);
@@ -145,20 +119,13 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
     if folder_name != toml.id {
         warnings.push(format!("the plugin {} lies in a folder named {folder_name}", toml.id));
     }
-    Ok(Inspection {
-        file: PluginFile { dir, toml, note, library },
-        needed: needed.found,
-        warnings,
-    })
+    Ok(Inspection { file: PluginFile { dir, toml, note, library }, needed: needed.found, warnings })
 }
 
 fn read_toml(path: &Path) -> Result<String, String> {
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
-    let read = file
-        .take(plugin_toml::MAX_TOML + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| error.to_string())?;
+    let read = file.take(plugin_toml::MAX_TOML + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if read as u64 > plugin_toml::MAX_TOML {
         return Err(format!("longer than {} bytes", plugin_toml::MAX_TOML));
     }
@@ -185,19 +152,10 @@ fn check_file(dir: &Path, path: &Path) -> Result<(), Row> {
             "put the file itself into the plugin's folder".into(),
         ]);
     }
-    let kind = fs::metadata(&real).map_err(|error| {
-        [
-            "a file that can be read".into(),
-            format!("{name}: {error}"),
-            "check permissions".into(),
-        ]
-    })?;
+    let kind =
+        fs::metadata(&real).map_err(|error| ["a file that can be read".into(), format!("{name}: {error}"), "check permissions".into()])?;
     if !kind.is_file() {
-        return Err([
-            "a regular file".into(),
-            format!("{name} is none"),
-            "install the plugin again".into(),
-        ]);
+        return Err(["a regular file".into(), format!("{name} is none"), "install the plugin again".into()]);
     }
     check_writers(&real)
 }
@@ -222,19 +180,9 @@ fn compare_with_host(note: &Note, refusal: &mut Refusal) {
     let speaks = format!("{ABI_MAJOR}.0 to {ABI_MAJOR}.{ABI_MINOR}");
     let built = format!("{}.{}", note.abi_major, note.abi_built_minor);
     if note.abi_major > ABI_MAJOR {
-        refusal.row(
-            "abi",
-            speaks,
-            built,
-            format!("install a newer onebit-host, or the plugin's build for ABI {ABI_MAJOR}"),
-        );
+        refusal.row("abi", speaks, built, format!("install a newer onebit-host, or the plugin's build for ABI {ABI_MAJOR}"));
     } else if note.abi_major < ABI_MAJOR {
-        refusal.row(
-            "abi",
-            speaks,
-            built,
-            format!("install the plugin's build for ABI {ABI_MAJOR}, or an older onebit-host"),
-        );
+        refusal.row("abi", speaks, built, format!("install the plugin's build for ABI {ABI_MAJOR}, or an older onebit-host"));
     } else if note.abi_min_minor > ABI_MINOR {
         let wants = format!("{built}, wants a host of {}.{} or newer", note.abi_major, note.abi_min_minor);
         refusal.row("abi", speaks, wants, "install a newer onebit-host, or an older build of the plugin");
@@ -243,12 +191,7 @@ fn compare_with_host(note: &Note, refusal: &mut Refusal) {
         refusal.row("target", TARGET, note.target.as_str(), "install the plugin's build for this system");
     }
     if note.has_rust_door() && note.panic != "unwind" {
-        refusal.row(
-            "panic",
-            "unwind, for Rust plugins",
-            note.panic.as_str(),
-            "build the plugin with panic = \"unwind\"",
-        );
+        refusal.row("panic", "unwind, for Rust plugins", note.panic.as_str(), "build the plugin with panic = \"unwind\"");
     }
 }
 
@@ -263,14 +206,7 @@ fn compare_with_toml(note: &Note, toml: &PluginToml, refusal: &mut Refusal) {
             );
         }
     };
-    let sorted = |ids: &[String]| {
-        ids.iter()
-            .map(String::as_str)
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let sorted = |ids: &[String]| ids.iter().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
     differ("id", toml.id.clone(), note.id.clone());
     differ("version", toml.version.clone(), note.version.clone());
     differ("abi", toml.abi.clone(), format!("{}.{}", note.abi_major, note.abi_built_minor));

@@ -59,17 +59,9 @@ impl ModelInner {
         };
         let offered = |id: &str| model.plugin.capabilities.iter().any(|listed| listed == id);
         let table = |id: &str| {
-            if offered(id) {
-                extension(&model.plugin.table, raw.as_ptr(), id)
-            } else {
-                core::ptr::null()
-            }
+            if offered(id) { extension(&model.plugin.table, raw.as_ptr(), id) } else { core::ptr::null() }
         };
-        let (forward, tokenize, embed) = (
-            table(abi::ONEBIT_FORWARD_1),
-            table(abi::ONEBIT_TOKENIZE_1),
-            table(abi::ONEBIT_EMBED_1),
-        );
+        let (forward, tokenize, embed) = (table(abi::ONEBIT_FORWARD_1), table(abi::ONEBIT_TOKENIZE_1), table(abi::ONEBIT_EMBED_1));
         // SAFETY: tables of the types that belong to their ids, or null.
         unsafe {
             if !forward.is_null() {
@@ -127,19 +119,13 @@ impl ForwardParts {
             state_per_token: out.state_per_token,
             state_per_sequence: out.state_per_sequence,
         };
-        for (name, value) in [
-            ("vocabulary", out.vocabulary),
-            ("max_batch", out.max_batch),
-            ("max_sequences", out.max_sequences),
-        ] {
+        for (name, value) in [("vocabulary", out.vocabulary), ("max_batch", out.max_batch), ("max_sequences", out.max_sequences)] {
             if value == 0 {
                 return Err(PluginError::broken(format!("limits.{name} is 0")));
             }
         }
         if limits.snapshot && (table.state_size.is_none() || table.state_save.is_none() || table.state_load.is_none()) {
-            return Err(PluginError::broken(
-                "it says that state can be saved, and a function for it is null",
-            ));
+            return Err(PluginError::broken("it says that state can be saved, and a function for it is null"));
         }
         if limits.shift && table.seq_shift.is_none() {
             return Err(PluginError::broken("it says that positions can be shifted, and seq_shift is null"));
@@ -159,26 +145,17 @@ impl Model {
 
     /// `onebit.forward/1`, if the model has it.
     pub fn forward(&self) -> Option<ForwardModel> {
-        self.0.forward.as_ref().map(|parts| ForwardModel {
-            model: Arc::clone(&self.0),
-            parts: Arc::clone(parts),
-        })
+        self.0.forward.as_ref().map(|parts| ForwardModel { model: Arc::clone(&self.0), parts: Arc::clone(parts) })
     }
 
     /// `onebit.tokenize/1`, if the model has it.
     pub fn tokenizer(&self) -> Option<Tokenizer> {
-        self.0.tokenizer.as_ref().map(|parts| Tokenizer {
-            model: Arc::clone(&self.0),
-            parts: Arc::clone(parts),
-        })
+        self.0.tokenizer.as_ref().map(|parts| Tokenizer { model: Arc::clone(&self.0), parts: Arc::clone(parts) })
     }
 
     /// `onebit.embed/1`, if the model has it.
     pub fn embedder(&self) -> Option<Embedder> {
-        self.0.embedder.as_ref().map(|parts| Embedder {
-            model: Arc::clone(&self.0),
-            parts: Arc::clone(parts),
-        })
+        self.0.embedder.as_ref().map(|parts| Embedder { model: Arc::clone(&self.0), parts: Arc::clone(parts) })
     }
 }
 

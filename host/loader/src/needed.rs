@@ -47,27 +47,15 @@ pub(crate) fn walk(library: &Path, facts: &ElfFacts) -> Result<Needed, String> {
     let fallback = fallback_folders();
     let cache = ld_cache::read();
     let library_path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let library_path: Vec<PathBuf> = library_path
-        .split([':', ';'])
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from)
-        .collect();
+    let library_path: Vec<PathBuf> = library_path.split([':', ';']).filter(|path| !path.is_empty()).map(PathBuf::from).collect();
 
     let mut needed = Needed::default();
     let mut seen: HashMap<String, bool> = HashMap::new();
-    let mut queue = VecDeque::from([Visit {
-        facts: facts.clone(),
-        path: library.to_owned(),
-        rpaths: Vec::new(),
-    }]);
+    let mut queue = VecDeque::from([Visit { facts: facts.clone(), path: library.to_owned(), rpaths: Vec::new() }]);
     while let Some(visit) = queue.pop_front() {
         let origin = visit.path.parent().unwrap_or(Path::new("/"));
         let expand = |paths: &[String]| paths.iter().filter_map(|path| expand(path, origin)).collect::<Vec<_>>();
-        let mut rpaths = if visit.facts.runpath.is_some() {
-            Vec::new()
-        } else {
-            expand(&visit.facts.rpath)
-        };
+        let mut rpaths = if visit.facts.runpath.is_some() { Vec::new() } else { expand(&visit.facts.rpath) };
         if visit.facts.runpath.is_none() {
             rpaths.extend(visit.rpaths.iter().cloned());
         }
@@ -89,11 +77,7 @@ pub(crate) fn walk(library: &Path, facts: &ElfFacts) -> Result<Needed, String> {
             match found {
                 Some((path, facts)) => {
                     needed.found.push((name.clone(), path.clone()));
-                    queue.push_back(Visit {
-                        facts,
-                        path,
-                        rpaths: rpaths.clone(),
-                    });
+                    queue.push_back(Visit { facts, path, rpaths: rpaths.clone() });
                 }
                 None => needed.missing.push(Missing {
                     name: name.clone(),

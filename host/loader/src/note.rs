@@ -66,9 +66,7 @@ impl Note {
         let text = core::str::from_utf8(bytes).map_err(|_| NoteError::NotText)?.trim_end_matches('\0');
         let mut pairs = BTreeMap::new();
         for line in text.lines().filter(|line| !line.is_empty()) {
-            let (key, value) = line
-                .split_once('=')
-                .ok_or_else(|| NoteError::NotALine(line.chars().take(80).collect()))?;
+            let (key, value) = line.split_once('=').ok_or_else(|| NoteError::NotALine(line.chars().take(80).collect()))?;
             if pairs.insert(key, value).is_some() {
                 return Err(NoteError::Twice(key.chars().take(80).collect()));
             }
@@ -76,19 +74,10 @@ impl Note {
         let get = |key: &'static str| pairs.get(key).copied().ok_or(NoteError::Missing(key));
         let number = |key| {
             let value = get(key)?;
-            value.parse().map_err(|_| NoteError::Wrong {
-                key,
-                value: value.into(),
-                allowed: "a whole number",
-            })
+            value.parse().map_err(|_| NoteError::Wrong { key, value: value.into(), allowed: "a whole number" })
         };
         let list = |key| -> Result<Vec<String>, NoteError> {
-            Ok(get(key)?
-                .split(',')
-                .map(str::trim)
-                .filter(|item| !item.is_empty())
-                .map(str::to_owned)
-                .collect())
+            Ok(get(key)?.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
         };
         match get("note")? {
             "1" => {}
@@ -96,19 +85,11 @@ impl Note {
         }
         let panic = get("panic")?;
         if !["unwind", "none"].contains(&panic) {
-            return Err(NoteError::Wrong {
-                key: "panic",
-                value: panic.into(),
-                allowed: "unwind or none",
-            });
+            return Err(NoteError::Wrong { key: "panic", value: panic.into(), allowed: "unwind or none" });
         }
         let doors = list("doors")?;
         if !doors.iter().any(|door| door == "c" || door == "rust") {
-            return Err(NoteError::Wrong {
-                key: "doors",
-                value: doors.join(","),
-                allowed: "c, rust, or both with a comma",
-            });
+            return Err(NoteError::Wrong { key: "doors", value: doors.join(","), allowed: "c, rust, or both with a comma" });
         }
         Ok(Self {
             abi_major: number("abi_major")?,
@@ -152,18 +133,9 @@ mod tests {
     fn what_is_wrong_is_named() {
         let broken = |from: &str, to: &str| Note::parse(GOOD.replace(from, to).as_bytes()).expect_err("broken").to_string();
         assert_eq!(broken("id=x\n", ""), "the note does not give id");
-        assert_eq!(
-            broken("abi_major=1", "abi_major=one"),
-            "the note's abi_major is \"one\"; allowed is a whole number"
-        );
-        assert_eq!(
-            broken("note=1", "note=2"),
-            "the note is of version \"2\", this host reads version 1"
-        );
-        assert_eq!(
-            broken("panic=none", "panic=maybe"),
-            "the note's panic is \"maybe\"; allowed is unwind or none"
-        );
+        assert_eq!(broken("abi_major=1", "abi_major=one"), "the note's abi_major is \"one\"; allowed is a whole number");
+        assert_eq!(broken("note=1", "note=2"), "the note is of version \"2\", this host reads version 1");
+        assert_eq!(broken("panic=none", "panic=maybe"), "the note's panic is \"maybe\"; allowed is unwind or none");
         assert_eq!(broken("id=x", "id=x\nid=y"), "the note gives id twice");
         assert!(Note::parse(&[0xff, 0xfe]).is_err());
     }

@@ -73,21 +73,13 @@ impl Plugin {
         let probe = self.0.table.probe.ok_or_else(|| absent("probe"))?;
         let raw_devices: Vec<_> = devices.iter().map(raw_device).collect();
         let pointers: Vec<_> = raw_devices.iter().map(core::ptr::from_ref).collect();
-        let args = abi::OnebitProbeArgs {
-            devices: pointers.as_ptr(),
-            n_devices: pointers.len(),
-            ..raw::out()
-        };
+        let args = abi::OnebitProbeArgs { devices: pointers.as_ptr(), n_devices: pointers.len(), ..raw::out() };
         let mut out: abi::OnebitProbeOut = raw::out();
         let _lock = self.0.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: a function of the table; both structs live for the call.
         call(|| unsafe { probe(&raw const args, &raw mut out) })?;
         if out.n_reports != devices.len() {
-            return Err(PluginError::broken(format!(
-                "probe gave {} reports for {} devices",
-                out.n_reports,
-                devices.len()
-            )));
+            return Err(PluginError::broken(format!("probe gave {} reports for {} devices", out.n_reports, devices.len())));
         }
         // SAFETY: valid until the next `probe`, which the lock keeps away; so are the reports and their texts.
         unsafe {
@@ -139,10 +131,7 @@ impl Plugin {
         let open = self.0.table.open.ok_or_else(|| absent("open"))?;
         let device = raw_device(request.device);
         let options = raw::pairs(request.options);
-        let mut progress = Progress {
-            hear: request.progress,
-            panic: None,
-        };
+        let mut progress = Progress { hear: request.progress, panic: None };
         let args = abi::OnebitOpenArgs {
             path: raw_path(request.path)?,
             device: &raw const device,
@@ -238,10 +227,7 @@ fn yes_or_no(value: u32, what: &str) -> Result<bool, PluginError> {
 
 /// Borrows from `device`.
 fn raw_device(device: &Device) -> abi::OnebitDevice {
-    let flags = [
-        (device.integrated, abi::ONEBIT_DEVICE_FLAG_INTEGRATED),
-        (device.software, abi::ONEBIT_DEVICE_FLAG_SOFTWARE),
-    ];
+    let flags = [(device.integrated, abi::ONEBIT_DEVICE_FLAG_INTEGRATED), (device.software, abi::ONEBIT_DEVICE_FLAG_SOFTWARE)];
     abi::OnebitDevice {
         kind: match device.kind {
             DeviceKind::Cpu => abi::ONEBIT_DEVICE_CPU,
@@ -263,10 +249,7 @@ fn raw_device(device: &Device) -> abi::OnebitDevice {
 }
 
 fn raw_path(path: &Path) -> Result<abi::OnebitStr, PluginError> {
-    path.to_str().map(abi::OnebitStr::new).ok_or_else(|| {
-        PluginError::new(
-            Status::INVALID_ARGUMENT,
-            format!("the path {} is not UTF-8; rename it", path.display()),
-        )
-    })
+    path.to_str()
+        .map(abi::OnebitStr::new)
+        .ok_or_else(|| PluginError::new(Status::INVALID_ARGUMENT, format!("the path {} is not UTF-8; rename it", path.display())))
 }

@@ -109,9 +109,7 @@ impl PluginToml {
     /// Reads the file's text; the error is one line for a person.
     pub fn parse(text: &str) -> Result<Self, String> {
         let one_line = |error: toml::de::Error| {
-            let line = error
-                .span()
-                .map(|span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+            let line = error.span().map(|span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
             match line {
                 Some(line) => format!("line {line}: {}", error.message()),
                 None => error.message().to_owned(),
@@ -135,10 +133,7 @@ impl PluginToml {
         }
         let id_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if self.id.is_empty() || self.id.len() > 64 || !self.id.chars().all(id_char) {
-            return Err(format!(
-                "id {:?} is not made of 1 to 64 lower-case letters, digits and '-'",
-                self.id
-            ));
+            return Err(format!("id {:?} is not made of 1 to 64 lower-case letters, digits and '-'", self.id));
         }
         if let Err(error) = semver::Version::parse(&self.version) {
             return Err(format!("version {:?} is no semantic version: {error}", self.version));
@@ -162,10 +157,7 @@ impl PluginToml {
         }
         for option in &self.options {
             if let Some(default) = option.default.as_deref().filter(|default| !option.accepts(default)) {
-                return Err(format!(
-                    "[[option]] {}: the default {default:?} is not of kind {:?}",
-                    option.name, option.kind
-                ));
+                return Err(format!("[[option]] {}: the default {default:?} is not of kind {:?}", option.name, option.kind));
             }
         }
         Ok(())
@@ -183,10 +175,7 @@ fn check_keys<'a>(keys: impl Iterator<Item = &'a String>, known: &[&str], place:
         if known.contains(&key.as_str()) {
             continue;
         }
-        let nearest = known
-            .iter()
-            .map(|known| (strsim::jaro_winkler(key, known), known))
-            .max_by(|a, b| a.0.total_cmp(&b.0));
+        let nearest = known.iter().map(|known| (strsim::jaro_winkler(key, known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
         return Err(match nearest {
             Some((likeness, nearest)) if likeness > 0.75 => format!("unknown key {key:?}{place}; did you mean {nearest:?}?"),
             _ => format!("unknown key {key:?}{place}; known are {}", known.join(", ")),
@@ -227,22 +216,12 @@ help = "How fast"
     fn each_mistake_is_one_line_that_says_what_is_allowed() {
         let wrong = |from: &str, to: &str| PluginToml::parse(&GOOD.replace(from, to)).expect_err("wrong");
         assert_eq!(wrong("licence", "license"), r#"unknown key "license"; did you mean "licence"?"#);
-        assert_eq!(
-            wrong("help =", "halp ="),
-            r#"unknown key "halp" in [[option]]; did you mean "help"?"#
-        );
-        assert_eq!(
-            wrong("\"libx.so\"", "\"../libx.so\""),
-            r#"library "../libx.so" is not a file name in the plugin's folder"#
-        );
+        assert_eq!(wrong("help =", "halp ="), r#"unknown key "halp" in [[option]]; did you mean "help"?"#);
+        assert_eq!(wrong("\"libx.so\"", "\"../libx.so\""), r#"library "../libx.so" is not a file name in the plugin's folder"#);
         assert_eq!(wrong("schema = 1", "schema = 2"), "schema is 2, this host reads schema 1");
         assert!(wrong("\"1.0.0\"", "\"1\"").starts_with("version \"1\" is no semantic version"));
         assert!(wrong("[\"cpu\"]", "[\"gpu\"]").contains("unknown variant"));
         assert!(wrong("default = \"3\"", "default = \"fast\"").contains("is not of kind Integer"));
-        assert!(
-            PluginToml::parse(&format!("{GOOD}\n[environment]\nLD_PRELOAD = \"x\"\n"))
-                .expect_err("wrong")
-                .contains("LD_PRELOAD")
-        );
+        assert!(PluginToml::parse(&format!("{GOOD}\n[environment]\nLD_PRELOAD = \"x\"\n")).expect_err("wrong").contains("LD_PRELOAD"));
     }
 }

@@ -67,25 +67,14 @@ pub(crate) unsafe fn slice<'a, T>(pointer: *const T, len: usize, what: &str) -> 
 /// `text.ptr` is null, or valid for reads of `text.len` bytes.
 pub(crate) unsafe fn text(text: abi::OnebitStr, what: &str) -> Result<String, PluginError> {
     if text.len > MAX_TEXT {
-        return Err(PluginError::broken(format!(
-            "{what} has {} bytes, at most {MAX_TEXT} are taken",
-            text.len
-        )));
+        return Err(PluginError::broken(format!("{what} has {} bytes, at most {MAX_TEXT} are taken", text.len)));
     }
     // SAFETY: as promised.
     let bytes = unsafe { slice(text.ptr.cast::<u8>(), text.len, what) }?;
-    core::str::from_utf8(bytes)
-        .map(str::to_owned)
-        .map_err(|_| PluginError::broken(format!("{what} is not UTF-8")))
+    core::str::from_utf8(bytes).map(str::to_owned).map_err(|_| PluginError::broken(format!("{what} is not UTF-8")))
 }
 
 /// Options as the ABI wants them; borrows from `options`.
 pub(crate) fn pairs(options: &[(String, String)]) -> Vec<abi::OnebitKeyValue> {
-    options
-        .iter()
-        .map(|(key, value)| abi::OnebitKeyValue {
-            key: abi::OnebitStr::new(key),
-            value: abi::OnebitStr::new(value),
-        })
-        .collect()
+    options.iter().map(|(key, value)| abi::OnebitKeyValue { key: abi::OnebitStr::new(key), value: abi::OnebitStr::new(value) }).collect()
 }

@@ -28,20 +28,11 @@ pub struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(plugin: impl Into<String>, version: Option<String>) -> Self {
-        Self {
-            plugin: plugin.into(),
-            version,
-            rows: Vec::new(),
-        }
+        Self { plugin: plugin.into(), version, rows: Vec::new() }
     }
 
     pub(crate) fn row(&mut self, field: impl Into<String>, host: impl Into<String>, plugin: impl Into<String>, remedy: impl Into<String>) {
-        self.rows.push(RefusalRow {
-            field: field.into(),
-            host: host.into(),
-            plugin: plugin.into(),
-            remedy: remedy.into(),
-        });
+        self.rows.push(RefusalRow { field: field.into(), host: host.into(), plugin: plugin.into(), remedy: remedy.into() });
     }
 
     pub(crate) fn one(
@@ -65,31 +56,13 @@ impl core::fmt::Display for Refusal {
         }
         writeln!(f, " cannot be used:")?;
         let header = ["field", "host", "plugin", "what to do"];
-        let rows: Vec<[&str; 4]> = self
-            .rows
-            .iter()
-            .map(|row| [row.field.as_str(), row.host.as_str(), row.plugin.as_str(), row.remedy.as_str()])
-            .collect();
-        let width = |column: usize| {
-            rows.iter()
-                .map(|row| row[column].chars().count())
-                .chain([header[column].len()])
-                .max()
-                .unwrap_or_default()
-        };
+        let rows: Vec<[&str; 4]> =
+            self.rows.iter().map(|row| [row.field.as_str(), row.host.as_str(), row.plugin.as_str(), row.remedy.as_str()]).collect();
+        let width =
+            |column: usize| rows.iter().map(|row| row[column].chars().count()).chain([header[column].len()]).max().unwrap_or_default();
         let widths = [width(0), width(1), width(2)];
         for row in core::iter::once(&header).chain(&rows) {
-            writeln!(
-                f,
-                "  {:<a$}  {:<b$}  {:<c$}  {}",
-                row[0],
-                row[1],
-                row[2],
-                row[3],
-                a = widths[0],
-                b = widths[1],
-                c = widths[2]
-            )?;
+            writeln!(f, "  {:<a$}  {:<b$}  {:<c$}  {}", row[0], row[1], row[2], row[3], a = widths[0], b = widths[1], c = widths[2])?;
         }
         Ok(())
     }

@@ -88,20 +88,13 @@ impl Session {
             raw,
             table: parts.table,
             limits,
-            allocation: Allocation {
-                context: out.context,
-                state_bytes: out.state_bytes,
-                scratch_bytes: out.scratch_bytes,
-            },
+            allocation: Allocation { context: out.context, state_bytes: out.state_bytes, scratch_bytes: out.scratch_bytes },
             batch: args.batch,
             sequences: args.sequences,
             _model: model,
         };
         if out.context < args.context {
-            return Err(PluginError::broken(format!(
-                "the session holds {} positions, {} were asked for",
-                out.context, args.context
-            )));
+            return Err(PluginError::broken(format!("the session holds {} positions, {} were asked for", out.context, args.context)));
         }
         Ok(session)
     }
@@ -141,19 +134,13 @@ impl Session {
         let vocabulary = self.limits.vocabulary as usize;
         if out.rows as usize != wanted || out.vocabulary != self.limits.vocabulary {
             let said = (out.rows, out.vocabulary);
-            return Err(PluginError::broken(format!(
-                "logits of {} × {} where {wanted} × {vocabulary} were asked for",
-                said.0, said.1
-            )));
+            return Err(PluginError::broken(format!("logits of {} × {} where {wanted} × {vocabulary} were asked for", said.0, said.1)));
         }
         // SAFETY: owned by the session and valid until the next call on it, which the borrow of `self` keeps away.
         let data = unsafe { raw::slice(out.data, wanted * vocabulary, "logits") }?;
         if let Some(index) = first_unusable(data) {
             let (row, token) = (index / vocabulary, index % vocabulary);
-            return Err(PluginError::broken(format!(
-                "the logit of token {token} in row {row} is {}",
-                data[index]
-            )));
+            return Err(PluginError::broken(format!("the logit of token {token} in row {row} is {}", data[index])));
         }
         Ok(Logits { data, vocabulary })
     }
@@ -193,46 +180,17 @@ impl Session {
 
     /// Copies positions `p0 ..< p1` of `source` into the empty `destination`; `p1 = u32::MAX` = to the end.
     pub fn seq_copy(&mut self, source: u32, destination: u32, p0: u32, p1: u32) -> Result<(), PluginError> {
-        self.seq(
-            self.table.seq_copy,
-            "seq_copy",
-            abi::OnebitSeqArgs {
-                sequence: source,
-                destination,
-                p0,
-                p1,
-                ..raw::out()
-            },
-        )
+        self.seq(self.table.seq_copy, "seq_copy", abi::OnebitSeqArgs { sequence: source, destination, p0, p1, ..raw::out() })
     }
 
     /// Removes positions `p0 ..< p1`. A whole sequence always works.
     pub fn seq_remove(&mut self, sequence: u32, p0: u32, p1: u32) -> Result<(), PluginError> {
-        self.seq(
-            self.table.seq_remove,
-            "seq_remove",
-            abi::OnebitSeqArgs {
-                sequence,
-                p0,
-                p1,
-                ..raw::out()
-            },
-        )
+        self.seq(self.table.seq_remove, "seq_remove", abi::OnebitSeqArgs { sequence, p0, p1, ..raw::out() })
     }
 
     /// Adds `delta` to positions `p0 ..< p1`.
     pub fn seq_shift(&mut self, sequence: u32, p0: u32, p1: u32, delta: i32) -> Result<(), PluginError> {
-        self.seq(
-            self.table.seq_shift,
-            "seq_shift",
-            abi::OnebitSeqArgs {
-                sequence,
-                p0,
-                p1,
-                delta,
-                ..raw::out()
-            },
-        )
+        self.seq(self.table.seq_shift, "seq_shift", abi::OnebitSeqArgs { sequence, p0, p1, delta, ..raw::out() })
     }
 
     fn seq(&mut self, function: Option<SeqFunction>, name: &str, args: abi::OnebitSeqArgs) -> Result<(), PluginError> {
@@ -247,11 +205,7 @@ impl Session {
     }
 
     fn check_sequence(&self, sequence: u32) -> Result<(), PluginError> {
-        if sequence < self.sequences {
-            Ok(())
-        } else {
-            Err(invalid(format!("sequence {sequence} of {}", self.sequences)))
-        }
+        if sequence < self.sequences { Ok(()) } else { Err(invalid(format!("sequence {sequence} of {}", self.sequences))) }
     }
 
     /// Bytes that [`Session::state_save`] would give now.
@@ -277,10 +231,8 @@ impl Session {
             )));
         }
         let mut buffer = Vec::new();
-        let no_memory = |_| PluginError {
-            want: size,
-            ..PluginError::new(Status::OUT_OF_HOST_MEMORY, format!("no memory for {size} bytes of state"))
-        };
+        let no_memory =
+            |_| PluginError { want: size, ..PluginError::new(Status::OUT_OF_HOST_MEMORY, format!("no memory for {size} bytes of state")) };
         buffer.try_reserve_exact(size as usize).map_err(no_memory)?;
         buffer.resize(size as usize, 0);
         let mut written = size;
@@ -324,12 +276,8 @@ fn not_offered(name: &str) -> PluginError {
 /// The first value that no sampler can use. −∞ is a way to say "never" and stays.
 fn first_unusable(data: &[f32]) -> Option<usize> {
     // Without a branch per value, so that it costs a few microseconds per row.
-    let bad = data.iter().fold(false, |bad, value| bad | !(*value < f32::INFINITY));
-    if bad {
-        data.iter().position(|value| value.is_nan() || *value == f32::INFINITY)
-    } else {
-        None
-    }
+    let bad = data.iter().fold(false, |bad, value| bad | value.is_nan() | (*value == f32::INFINITY));
+    if bad { data.iter().position(|value| value.is_nan() || *value == f32::INFINITY) } else { None }
 }
 
 #[cfg(test)]

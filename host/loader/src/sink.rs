@@ -114,9 +114,7 @@ unsafe fn lossy(text: abi::OnebitStr) -> String {
 
 /// What the plugin said when it answered with null instead of a status.
 pub(crate) fn take_any_report() -> PluginError {
-    REPORT
-        .with_borrow_mut(Option::take)
-        .unwrap_or_else(|| PluginError::new(Status::INTERNAL, "the plugin gave no reason"))
+    REPORT.with_borrow_mut(Option::take).unwrap_or_else(|| PluginError::new(Status::INTERNAL, "the plugin gave no reason"))
 }
 
 struct Context {

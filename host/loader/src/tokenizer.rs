@@ -39,12 +39,8 @@ impl TokenizerParts {
             id => Err(PluginError::broken(format!("{name} is token {id} of a vocabulary of {}", out.size))),
         };
         // SAFETY: texts live until `close`.
-        let (chat_template, kind) = unsafe {
-            (
-                raw::text(out.chat_template, "vocabulary.chat_template")?,
-                raw::text(out.kind, "vocabulary.kind")?,
-            )
-        };
+        let (chat_template, kind) =
+            unsafe { (raw::text(out.chat_template, "vocabulary.chat_template")?, raw::text(out.kind, "vocabulary.kind")?) };
         Ok(Self {
             token_info: table.token_info.ok_or_else(|| absent("token_info"))?,
             encode: table.encode.ok_or_else(|| absent("encode"))?,
@@ -73,10 +69,7 @@ impl Tokenizer {
     pub fn token(&self, id: u32) -> Result<TokenInfo, PluginError> {
         let parts = &*self.parts;
         if id >= parts.vocabulary.size {
-            return Err(PluginError::new(
-                Status::INVALID_ARGUMENT,
-                format!("token {id} of a vocabulary of {}", parts.vocabulary.size),
-            ));
+            return Err(PluginError::new(Status::INVALID_ARGUMENT, format!("token {id} of a vocabulary of {}", parts.vocabulary.size)));
         }
         let mut out: abi::OnebitTokenInfo = raw::out();
         // SAFETY: a function of the table, a live model.
@@ -103,10 +96,7 @@ impl Tokenizer {
                 format!("a text of {} bytes; at most 2^31-1 can be encoded", text.len()),
             ));
         }
-        let flags = [
-            (how.parse_control, abi::ONEBIT_ENCODE_PARSE_CONTROL),
-            (how.add_special, abi::ONEBIT_ENCODE_ADD_SPECIAL),
-        ];
+        let flags = [(how.parse_control, abi::ONEBIT_ENCODE_PARSE_CONTROL), (how.add_special, abi::ONEBIT_ENCODE_ADD_SPECIAL)];
         let flags = flags.iter().filter(|(there, _)| *there).map(|(_, bit)| bit).sum();
         // A token is at least a byte of text, but for the few that the model adds.
         let guess = text.len() + 16;
@@ -124,10 +114,7 @@ impl Tokenizer {
             (result, n as usize)
         })?;
         match tokens.iter().find(|token| **token >= parts.vocabulary.size) {
-            Some(token) => Err(PluginError::broken(format!(
-                "encode gave token {token} of a vocabulary of {}",
-                parts.vocabulary.size
-            ))),
+            Some(token) => Err(PluginError::broken(format!("encode gave token {token} of a vocabulary of {}", parts.vocabulary.size))),
             None => Ok(tokens),
         }
     }
@@ -136,10 +123,7 @@ impl Tokenizer {
     pub fn decode(&self, tokens: &[u32], control: bool) -> Result<Vec<u8>, PluginError> {
         let parts = &*self.parts;
         if let Some(token) = tokens.iter().find(|token| **token >= parts.vocabulary.size) {
-            return Err(PluginError::new(
-                Status::INVALID_ARGUMENT,
-                format!("token {token} of a vocabulary of {}", parts.vocabulary.size),
-            ));
+            return Err(PluginError::new(Status::INVALID_ARGUMENT, format!("token {token} of a vocabulary of {}", parts.vocabulary.size)));
         }
         let n = u32::try_from(tokens.len()).map_err(|_| PluginError::new(Status::INVALID_ARGUMENT, "too many tokens"))?;
         deliver(tokens.len() * 16 + 64, tokens.len() * 4096 + 4096, |buffer: &mut [u8]| {
@@ -176,9 +160,7 @@ fn deliver<T: Copy + Default>(
             (Ok(()), n) => return Err(PluginError::broken(format!("{n} values were written into {size}"))),
             (Err(error), n) if error.status == Status::BUFFER_TOO_SMALL && !last => {
                 if n <= size || n > most {
-                    return Err(PluginError::broken(format!(
-                        "a buffer of {size} was too small, and {n} are said to be needed"
-                    )));
+                    return Err(PluginError::broken(format!("a buffer of {size} was too small, and {n} are said to be needed")));
                 }
                 size = n;
             }

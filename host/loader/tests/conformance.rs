@@ -32,32 +32,18 @@ fn a_sequence_computes_in_a_batch_with_others_what_it_computes_alone() {
         let mut rows: Vec<(u32, u32, u32)> = Vec::new();
         for position in 0..texts.iter().map(|text| text.len()).max().expect("texts") {
             for (sequence, text) in texts.iter().enumerate() {
-                rows.extend(
-                    text.bytes()
-                        .nth(position)
-                        .map(|byte| (u32::from(byte), position as u32, sequence as u32)),
-                );
+                rows.extend(text.bytes().nth(position).map(|byte| (u32::from(byte), position as u32, sequence as u32)));
             }
         }
         let column = |pick: fn(&(u32, u32, u32)) -> u32| rows.iter().map(pick).collect::<Vec<_>>();
         let (ids, positions, sequences) = (column(|row| row.0), column(|row| row.1), column(|row| row.2));
         let wants = vec![true; rows.len()];
-        let batch = Batch {
-            input: Input::Tokens(&ids),
-            positions: &positions,
-            sequences: &sequences,
-            wants_logits: &wants,
-            cancel: None,
-        };
+        let batch = Batch { input: Input::Tokens(&ids), positions: &positions, sequences: &sequences, wants_logits: &wants, cancel: None };
         let mut session = subject.session();
         let logits = session.forward(&batch).expect("logits");
         for (sequence, alone) in alone.iter().enumerate() {
-            let together: Vec<Vec<f32>> = rows
-                .iter()
-                .enumerate()
-                .filter(|(_, row)| row.2 == sequence as u32)
-                .map(|(index, _)| logits.row(index).to_vec())
-                .collect();
+            let together: Vec<Vec<f32>> =
+                rows.iter().enumerate().filter(|(_, row)| row.2 == sequence as u32).map(|(index, _)| logits.row(index).to_vec()).collect();
             assert_same(subject.name, &together, alone);
         }
     }
@@ -74,24 +60,13 @@ fn a_prompt_in_chunks_equals_a_prompt_at_once_and_only_wanted_rows_come_back() {
         let mut wants = vec![false; positions.len()];
         *wants.last_mut().expect("rows") = true;
         let sequences = vec![0; positions.len()];
-        let batch = Batch {
-            input: Input::Tokens(&ids[7..]),
-            positions: &positions,
-            sequences: &sequences,
-            wants_logits: &wants,
-            cancel: None,
-        };
+        let batch =
+            Batch { input: Input::Tokens(&ids[7..]), positions: &positions, sequences: &sequences, wants_logits: &wants, cancel: None };
         let logits = session.forward(&batch).expect("second chunk");
         assert_eq!(logits.rows(), 1, "{}", subject.name);
         assert_same(subject.name, &[logits.row(0).to_vec()], &whole[whole.len() - 1..]);
         // A batch that wants nothing is allowed: a chunk in the middle of a prompt.
-        let none = Batch {
-            input: Input::Tokens(&[65]),
-            positions: &[20],
-            sequences: &[0],
-            wants_logits: &[false],
-            cancel: None,
-        };
+        let none = Batch { input: Input::Tokens(&[65]), positions: &[20], sequences: &[0], wants_logits: &[false], cancel: None };
         assert_eq!(session.forward(&none).expect("nothing wanted").rows(), 0);
     }
 }
@@ -111,12 +86,7 @@ fn a_copy_goes_on_like_its_source_and_the_source_does_not_notice() {
         let part = append(&mut session, 6, 8, &tokens(" is")).expect("part goes on");
         let fresh = append(&mut subject.session(), 0, 0, &tokens(&format!("{} is", &PROMPT[..8]))).expect("fresh");
         assert_same(subject.name, &part, &fresh[8..]);
-        assert_eq!(
-            session.seq_copy(0, 6, 0, 8).expect_err("not empty").status,
-            Status::INVALID_ARGUMENT,
-            "{}",
-            subject.name
-        );
+        assert_eq!(session.seq_copy(0, 6, 0, 8).expect_err("not empty").status, Status::INVALID_ARGUMENT, "{}", subject.name);
     }
 }
 
@@ -131,11 +101,7 @@ fn what_was_removed_is_gone_and_its_place_can_be_used_again() {
         assert_same(subject.name, &after, &fresh[8..]);
         session.seq_remove(2, 0, u32::MAX).expect("all");
         let anew = append(&mut session, 2, 0, &tokens("The")).expect("anew");
-        assert_same(
-            subject.name,
-            &anew,
-            &append(&mut subject.session(), 0, 0, &tokens("The")).expect("fresh"),
-        );
+        assert_same(subject.name, &anew, &append(&mut subject.session(), 0, 0, &tokens("The")).expect("fresh"));
     }
 }
 
@@ -179,22 +145,14 @@ fn a_damaged_state_is_refused_and_changes_nothing() {
         let mut session = subject.session();
         append(&mut session, 0, 0, &tokens(PROMPT)).expect("prompt");
         let state = session.state_save(0).expect("saved");
-        let mut damaged: Vec<Vec<u8>> = (0..state.len())
-            .step_by(5)
-            .map(|cut| state[..cut].to_vec())
-            .filter(|cut| cut.len() % 8 != 0)
-            .collect();
+        let mut damaged: Vec<Vec<u8>> =
+            (0..state.len()).step_by(5).map(|cut| state[..cut].to_vec()).filter(|cut| cut.len() % 8 != 0).collect();
         damaged.push(Vec::new());
         let mut bad_token = state.clone();
         bad_token[12..16].fill(0xff);
         damaged.push(bad_token);
         for bytes in damaged {
-            assert_eq!(
-                session.state_load(0, &bytes).expect_err("damaged").status,
-                Status::INVALID_ARGUMENT,
-                "{}: {bytes:?}",
-                subject.name
-            );
+            assert_eq!(session.state_load(0, &bytes).expect_err("damaged").status, Status::INVALID_ARGUMENT, "{}: {bytes:?}", subject.name);
         }
         assert_eq!(session.state_save(0).expect("saved again"), state, "{}", subject.name);
     }
@@ -203,9 +161,7 @@ fn a_damaged_state_is_refused_and_changes_nothing() {
 #[test]
 fn a_cancelled_batch_ends_within_a_hundred_milliseconds() {
     for subject in subjects() {
-        let model = subject
-            .open(&story(), &[("row_us", "5000")], &CancelFlag::new(), &mut |_| {})
-            .expect("a slow model");
+        let model = subject.open(&story(), &[("row_us", "5000")], &CancelFlag::new(), &mut |_| {}).expect("a slow model");
         let mut session = session(&model.forward().expect("forward"));
         let n = 200;
         let (ids, positions, sequences, wants) = (vec![65; n], (0..n as u32).collect::<Vec<_>>(), vec![0; n], vec![true; n]);
@@ -240,11 +196,7 @@ fn a_cancelled_batch_ends_within_a_hundred_milliseconds() {
 fn a_load_tells_how_far_it_is_and_can_be_cancelled() {
     for subject in subjects() {
         let mut heard = Vec::new();
-        subject
-            .open(&story(), &[("open_ms", "50")], &CancelFlag::new(), &mut |fraction| {
-                heard.push(fraction)
-            })
-            .expect("a model");
+        subject.open(&story(), &[("open_ms", "50")], &CancelFlag::new(), &mut |fraction| heard.push(fraction)).expect("a model");
         assert!(
             heard.len() >= 3 && heard.last() == Some(&1.0) && heard.windows(2).all(|pair| pair[0] <= pair[1]),
             "{}: {heard:?}",
@@ -264,14 +216,8 @@ fn every_failure_is_typed_and_carries_its_numbers() {
     for subject in subjects() {
         let name = subject.name;
         let mut session = subject.session();
-        let overflow = (0..5)
-            .find_map(|chunk| append(&mut session, chunk, 0, &[65; 250]).err())
-            .expect("an overflow");
-        assert_eq!(
-            (overflow.status, overflow.have, overflow.need),
-            (Status::CONTEXT_OVERFLOW, 1024, 1250),
-            "{name}: {overflow}"
-        );
+        let overflow = (0..5).find_map(|chunk| append(&mut session, chunk, 0, &[65; 250]).err()).expect("an overflow");
+        assert_eq!((overflow.status, overflow.have, overflow.need), (Status::CONTEXT_OVERFLOW, 1024, 1250), "{name}: {overflow}");
         let gap = append(&mut session, 0, 400, &tokens("x")).expect_err("a gap");
         assert_eq!(gap.status, Status::INVALID_ARGUMENT, "{name}");
         for (what, result) in [
@@ -291,19 +237,8 @@ fn every_failure_is_typed_and_carries_its_numbers() {
             assert_eq!(error.status, Status::CORRUPT_MODEL, "{name}: {error}");
         }
         let forward = subject.model().forward().expect("forward");
-        let args = SessionArgs {
-            context: 16,
-            sequences: 65,
-            batch: 1,
-            threads_decode: None,
-            threads_prefill: None,
-            options: &[],
-        };
-        assert_eq!(
-            forward.open_session(&args).err().expect("too many sequences").status,
-            Status::INVALID_ARGUMENT,
-            "{name}"
-        );
+        let args = SessionArgs { context: 16, sequences: 65, batch: 1, threads_decode: None, threads_prefill: None, options: &[] };
+        assert_eq!(forward.open_session(&args).err().expect("too many sequences").status, Status::INVALID_ARGUMENT, "{name}");
     }
 }
 
@@ -314,19 +249,9 @@ fn a_refused_batch_leaves_the_state_as_it_was() {
         append(&mut session, 0, 0, &tokens("The moon")).expect("prompt");
         let before = session.state_save(0).expect("saved");
         // The second row has a gap before it.
-        let batch = Batch {
-            input: Input::Tokens(&[65, 66]),
-            positions: &[8, 10],
-            sequences: &[0, 0],
-            wants_logits: &[true, true],
-            cancel: None,
-        };
-        assert_eq!(
-            session.forward(&batch).expect_err("a gap").status,
-            Status::INVALID_ARGUMENT,
-            "{}",
-            subject.name
-        );
+        let batch =
+            Batch { input: Input::Tokens(&[65, 66]), positions: &[8, 10], sequences: &[0, 0], wants_logits: &[true, true], cancel: None };
+        assert_eq!(session.forward(&batch).expect_err("a gap").status, Status::INVALID_ARGUMENT, "{}", subject.name);
         assert_eq!(session.state_save(0).expect("saved"), before, "{}", subject.name);
     }
 }
@@ -341,9 +266,7 @@ fn a_session_outlives_the_handles_it_came_from_and_moves_between_threads() {
             drop(model);
             session(&forward)
         };
-        let moved = std::thread::spawn(move || append(&mut session, 0, 0, &tokens(PROMPT)).expect("logits"))
-            .join()
-            .expect("a thread");
+        let moved = std::thread::spawn(move || append(&mut session, 0, 0, &tokens(PROMPT)).expect("logits")).join().expect("a thread");
         assert_same(subject.name, &moved, &expected);
     }
 }
@@ -358,11 +281,7 @@ fn sessions_of_one_model_compute_side_by_side_while_others_encode() {
                 scope.spawn(|| {
                     for _ in 0..5 {
                         let mut session = session(&model.forward().expect("forward"));
-                        assert_same(
-                            subject.name,
-                            &append(&mut session, 0, 0, &tokens(PROMPT)).expect("logits"),
-                            &expected,
-                        );
+                        assert_same(subject.name, &append(&mut session, 0, 0, &tokens(PROMPT)).expect("logits"), &expected);
                     }
                 });
                 scope.spawn(|| {
@@ -387,41 +306,19 @@ fn the_tokenizer_gives_back_every_text_and_keeps_users_from_control_tokens() {
         let plain = tokenizer.encode(text, Encode::default()).expect("tokens");
         assert!(!plain.contains(&256), "{}", subject.name);
         assert_eq!(tokenizer.decode(&plain, false).expect("bytes"), text.as_bytes(), "{}", subject.name);
-        let parsed = tokenizer
-            .encode(
-                text,
-                Encode {
-                    parse_control: true,
-                    add_special: true,
-                },
-            )
-            .expect("tokens");
+        let parsed = tokenizer.encode(text, Encode { parse_control: true, add_special: true }).expect("tokens");
         assert!(parsed.contains(&256), "{}", subject.name);
         assert_eq!(tokenizer.decode(&parsed, true).expect("bytes"), text.as_bytes(), "{}", subject.name);
         let end = tokenizer.token(256).expect("the end");
         assert!(end.end && end.control && end.text == "<|end|>", "{}: {end:?}", subject.name);
         for id in 0..256 {
             let byte = tokenizer.token(id).expect("a byte");
-            assert!(
-                byte.byte && !byte.control && !byte.text.is_empty(),
-                "{}: {id} {byte:?}",
-                subject.name
-            );
+            assert!(byte.byte && !byte.control && !byte.text.is_empty(), "{}: {id} {byte:?}", subject.name);
         }
-        assert_eq!(
-            tokenizer.token(257).expect_err("no token").status,
-            Status::INVALID_ARGUMENT,
-            "{}",
-            subject.name
-        );
+        assert_eq!(tokenizer.token(257).expect_err("no token").status, Status::INVALID_ARGUMENT, "{}", subject.name);
         // More control tokens than the text has bytes: the first guess of the buffer is too small, the second is not.
         let many = vec![256; 100];
-        assert_eq!(
-            tokenizer.decode(&many, true).expect("bytes"),
-            "<|end|>".repeat(100).as_bytes(),
-            "{}",
-            subject.name
-        );
+        assert_eq!(tokenizer.decode(&many, true).expect("bytes"), "<|end|>".repeat(100).as_bytes(), "{}", subject.name);
     }
 }
 
@@ -432,33 +329,15 @@ fn a_plugin_judges_devices_and_files_before_anything_is_loaded() {
         let mut gpu = cpu();
         gpu.kind = onebit_loader::devices::DeviceKind::Vulkan;
         let reports = subject.plugin.probe(&[cpu(), gpu.clone()]).expect("reports");
-        assert!(
-            reports[0].usable && reports[0].memory_host && !reports[1].usable,
-            "{name}: {reports:?}"
-        );
+        assert!(reports[0].usable && reports[0].memory_host && !reports[1].usable, "{name}: {reports:?}");
         assert_eq!(reports[1].reason, Reason::WrongKind, "{name}");
         let fit = |path: &std::path::Path, device: &onebit_loader::devices::Device| {
-            subject
-                .plugin
-                .fit(&FitRequest {
-                    path,
-                    device,
-                    context: Some(100),
-                    sequences: 1,
-                    options: &[],
-                })
-                .expect("a word")
+            subject.plugin.fit(&FitRequest { path, device, context: Some(100), sequences: 1, options: &[] }).expect("a word")
         };
         let good = fit(&story(), &cpu());
-        assert!(
-            good.usable && good.state == 800 && good.weights_host > 0 && good.architecture == "ngram",
-            "{name}: {good:?}"
-        );
+        assert!(good.usable && good.state == 800 && good.weights_host > 0 && good.architecture == "ngram", "{name}: {good:?}");
         let bad = fit(&plugins().join("ngram/plugin.toml"), &cpu());
-        assert!(
-            !bad.usable && bad.reason == Reason::CorruptModel && !bad.text.is_empty(),
-            "{name}: {bad:?}"
-        );
+        assert!(!bad.usable && bad.reason == Reason::CorruptModel && !bad.text.is_empty(), "{name}: {bad:?}");
         assert_eq!(fit(&story(), &gpu).reason, Reason::WrongKind, "{name}");
         let error = subject.plugin.open(onebit_loader::OpenRequest {
             path: &story(),
@@ -468,11 +347,7 @@ fn a_plugin_judges_devices_and_files_before_anything_is_loaded() {
             cancel: &CancelFlag::new(),
             progress: &mut |_| {},
         });
-        assert_eq!(
-            error.err().expect("not on that device").status,
-            Status::DEVICE_UNAVAILABLE,
-            "{name}"
-        );
+        assert_eq!(error.err().expect("not on that device").status, Status::DEVICE_UNAVAILABLE, "{name}");
     }
 }
 
@@ -508,10 +383,7 @@ fn a_model_answers_with_the_text_it_was_given() {
             if best == 256 || answer.len() > 60 {
                 break;
             }
-            logits = append(&mut session, 0, answer.len() as u32, &[best])
-                .expect("a step")
-                .pop()
-                .expect("a row");
+            logits = append(&mut session, 0, answer.len() as u32, &[best]).expect("a step").pop().expect("a row");
             answer.push(best);
         }
         let text: String = answer.iter().map(|byte| char::from(*byte as u8)).collect();

@@ -17,10 +17,9 @@ fn a_plugin_of_another_layout_is_refused_in_one_line_before_its_entry_is_called(
     let LoadError::Refused(refusal) = error else { panic!("{error}") };
     assert_eq!(refusal.rows.len(), 1, "{refusal}");
     let row = &refusal.rows[0];
-    assert!(
-        row.field == "layout" && row.plugin.starts_with("another layout: ") && row.plugin.lines().count() == 1,
-        "{refusal}"
-    );
+    assert!(row.field == "layout" && row.plugin.starts_with("another layout: ") && row.plugin.lines().count() == 1, "{refusal}");
+    // Not the name of the fixture's package or its version: what its types look like.
+    assert!(row.plugin.contains("field") || row.plugin.contains("size"), "{refusal}");
 }
 
 #[test]
@@ -76,8 +75,5 @@ fn what_a_plugin_logs_and_counts_reaches_the_host() {
     let subject = Subject { name: "ngram", plugin };
     subject.open(&story(), &[], &CancelFlag::new(), &mut |_| {}).expect("a model");
     let heard = heard.0.lock().expect("heard").clone();
-    assert!(
-        heard.contains(&"Info ngram: started".to_owned()) && heard.contains(&"models_opened += 1".to_owned()),
-        "{heard:?}"
-    );
+    assert!(heard.contains(&"Info ngram: started".to_owned()) && heard.contains(&"models_opened += 1".to_owned()), "{heard:?}");
 }

@@ -44,10 +44,7 @@ fn run(dir: &Path, model: &Path, environment: &[(&str, &str)]) -> Outcome {
 #[ignore = "run by the other tests of this file, in a process of its own"]
 fn the_process_of_a_case() {
     let variable = |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("{name} is set by the tests that run this one"));
-    let said = match use_all(
-        Path::new(&variable("ONEBIT_TEST_PLUGIN")),
-        Path::new(&variable("ONEBIT_TEST_MODEL")),
-    ) {
+    let said = match use_all(Path::new(&variable("ONEBIT_TEST_PLUGIN")), Path::new(&variable("ONEBIT_TEST_MODEL"))) {
         Ok(()) => "fine".to_owned(),
         Err(said) => said,
     };
@@ -60,36 +57,14 @@ fn use_all(dir: &Path, path: &Path) -> Result<(), String> {
     let plugin = Plugin::load(&file, HostSink::tracing()).map_err(|error| text(&error))?;
     let device = cpu();
     plugin.probe(std::slice::from_ref(&device)).map_err(|error| text(&error))?;
-    let request = OpenRequest {
-        path,
-        device: &device,
-        threads: None,
-        options: &[],
-        cancel: &CancelFlag::new(),
-        progress: &mut |_| {},
-    };
+    let request = OpenRequest { path, device: &device, threads: None, options: &[], cancel: &CancelFlag::new(), progress: &mut |_| {} };
     let model = plugin.open(request).map_err(|error| text(&error))?;
-    let ids = model
-        .tokenizer()
-        .ok_or("no tokenizer")?
-        .encode("Hello", Encode::default())
-        .map_err(|error| text(&error))?;
+    let ids = model.tokenizer().ok_or("no tokenizer")?.encode("Hello", Encode::default()).map_err(|error| text(&error))?;
     let forward = model.forward().ok_or("no forward")?;
-    let args = SessionArgs {
-        context: 1024,
-        sequences: 8,
-        batch: 256,
-        threads_decode: None,
-        threads_prefill: None,
-        options: &[],
-    };
+    let args = SessionArgs { context: 1024, sequences: 8, batch: 256, threads_decode: None, threads_prefill: None, options: &[] };
     let mut session = forward.open_session(&args).map_err(|error| text(&error))?;
-    append(&mut session, 0, 0, &ids).map_err(|error| {
-        format!(
-            "{error} have={} need={} want={} free={}",
-            error.have, error.need, error.want, error.free
-        )
-    })?;
+    append(&mut session, 0, 0, &ids)
+        .map_err(|error| format!("{error} have={} need={} want={} free={}", error.have, error.need, error.want, error.free))?;
     if session.limits().snapshot {
         session.state_save(0).map_err(|error| text(&error))?;
     }
@@ -134,13 +109,7 @@ fn every_lie_about_sizes_tables_and_counts_is_told_as_a_sentence() {
     ];
     for (lie, expected) in cases {
         let outcome = run(&liar, &model, &[("ONEBIT_LIE", lie)]);
-        assert!(
-            outcome.said.contains(expected),
-            "{lie}: {:?} {:?}\n{}",
-            outcome.said,
-            outcome.status,
-            outcome.stderr
-        );
+        assert!(outcome.said.contains(expected), "{lie}: {:?} {:?}\n{}", outcome.said, outcome.status, outcome.stderr);
     }
 }
 
@@ -163,19 +132,9 @@ fn failures_and_panics_in_a_plugin_are_typed_and_print_nothing() {
     for (fault, expected) in cases {
         let model = onebit_faults::faulty_model(dir.path(), fault).expect("a model");
         let outcome = run(&faulty, &model, &[]);
-        assert!(
-            outcome.said.contains(expected),
-            "{fault}: {:?} {:?}\n{}",
-            outcome.said,
-            outcome.status,
-            outcome.stderr
-        );
+        assert!(outcome.said.contains(expected), "{fault}: {:?} {:?}\n{}", outcome.said, outcome.status, outcome.stderr);
         assert!(outcome.status.success(), "{fault}: {:?}", outcome.status);
-        assert!(
-            !outcome.stderr.contains("panicked"),
-            "{fault}: a plugin writes to no file descriptor: {}",
-            outcome.stderr
-        );
+        assert!(!outcome.stderr.contains("panicked"), "{fault}: a plugin writes to no file descriptor: {}", outcome.stderr);
     }
     let outcome = run(&faulty, Path::new("none.fault"), &[("ONEBIT_FAULT", "panic-entry")]);
     assert!(outcome.said.contains("refused to start: panic: panic at "), "{}", outcome.said);
@@ -186,27 +145,14 @@ fn what_cannot_be_caught_ends_the_process_that_the_plugin_runs_in_with_a_status_
     let dir = tempfile::tempdir().expect("a folder");
     let faulty = onebit_faults::install(Which::Faulty, dir.path()).expect("faulty");
     let ended = |fault: &str| run(&faulty, &onebit_faults::faulty_model(dir.path(), fault).expect("a model"), &[]);
-    for (fault, signal) in [
-        ("segfault-open", 11),
-        ("segfault-forward", 11),
-        ("abort-open", 6),
-        ("abort-forward", 6),
-    ] {
+    for (fault, signal) in [("segfault-open", 11), ("segfault-forward", 11), ("abort-open", 6), ("abort-forward", 6)] {
         let outcome = ended(fault);
         assert_eq!((outcome.status.signal(), outcome.said.as_str()), (Some(signal), ""), "{fault}");
     }
     for fault in ["exit-open", "exit-forward"] {
         let outcome = ended(fault);
-        assert_eq!(
-            (outcome.status.code(), outcome.said.as_str()),
-            (Some(0), ""),
-            "{fault}: looks like success and is none"
-        );
+        assert_eq!((outcome.status.code(), outcome.said.as_str()), (Some(0), ""), "{fault}: looks like success and is none");
     }
     let noisy = ended("stdout-forward");
-    assert!(
-        noisy.said == "fine" && noisy.stdout.contains("stdout is not yours"),
-        "{:?}",
-        noisy.said
-    );
+    assert!(noisy.said == "fine" && noisy.stdout.contains("stdout is not yours"), "{:?}", noisy.said);
 }

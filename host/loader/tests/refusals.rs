@@ -33,10 +33,7 @@ fn refused(plugin: &Path) -> Refusal {
     let refusal = inspect(plugin).expect_err("a refusal");
     assert!(!refusal.rows.is_empty());
     for row in &refusal.rows {
-        assert!(
-            ![&row.field, &row.host, &row.plugin, &row.remedy].iter().any(|text| text.is_empty()),
-            "{refusal}"
-        );
+        assert!(![&row.field, &row.host, &row.plugin, &row.remedy].iter().any(|text| text.is_empty()), "{refusal}");
     }
     refusal
 }
@@ -54,14 +51,7 @@ fn an_honest_plugin_is_accepted_and_its_libraries_are_found() {
     for id in ["ngram", "ngram-c"] {
         let inspection = inspect(&plugins().join(id)).unwrap_or_else(|refusal| panic!("{refusal}"));
         assert_eq!((inspection.file.toml.id.as_str(), inspection.file.note.id.as_str()), (id, id));
-        assert!(
-            inspection
-                .needed
-                .iter()
-                .any(|(name, path)| name.starts_with("libc.") && path.is_file()),
-            "{:?}",
-            inspection.needed
-        );
+        assert!(inspection.needed.iter().any(|(name, path)| name.starts_with("libc.") && path.is_file()), "{:?}", inspection.needed);
         assert!(inspection.warnings.is_empty(), "{:?}", inspection.warnings);
     }
 }
@@ -87,10 +77,7 @@ fn a_plugin_that_wants_a_newer_host_is_refused_with_the_version_it_wants() {
 fn patch(plugin: &Path, from: &[u8], to: &[u8]) {
     let path = plugin.join("libngram_c.so");
     let mut bytes = fs::read(&path).expect("the library");
-    let at = bytes
-        .windows(from.len())
-        .position(|window| window == from)
-        .expect("the bytes to change");
+    let at = bytes.windows(from.len()).position(|window| window == from).expect("the bytes to change");
     bytes[at..at + from.len()].copy_from_slice(to);
     fs::write(path, bytes).expect("the library");
 }
@@ -113,11 +100,7 @@ fn a_library_without_a_note_is_refused() {
 fn a_note_that_says_other_than_plugin_toml_is_refused_row_by_row() {
     let (_dir, plugin) = copy();
     edit_toml(&plugin, "id = \"ngram-c\"", "id = \"another\"");
-    edit_toml(
-        &plugin,
-        &format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
-        "version = \"9.0.0\"",
-    );
+    edit_toml(&plugin, &format!("version = \"{}\"", env!("CARGO_PKG_VERSION")), "version = \"9.0.0\"");
     edit_toml(&plugin, "\"onebit.tokenize/1\"", "\"onebit.embed/1\"");
     edit_toml(&plugin, "abi = \"1.0\"", "abi = \"1.3\"");
     let refusal = refused(&plugin);
@@ -159,12 +142,8 @@ fn a_missing_library_is_named_with_the_library_that_needs_it() {
     make("deep", &[]);
     make("middle", &["-ldeep"]);
     let search = format!("-L{}", lib.display());
-    build_c(
-        "ngram.c",
-        &plugin.join("libngram_c.so"),
-        &["-Wl,--no-as-needed", &search, "-lmiddle", "-Wl,-rpath,$ORIGIN/lib"],
-    )
-    .expect("compiled");
+    build_c("ngram.c", &plugin.join("libngram_c.so"), &["-Wl,--no-as-needed", &search, "-lmiddle", "-Wl,-rpath,$ORIGIN/lib"])
+        .expect("compiled");
 
     // libmiddle has no RUNPATH of its own, so what it needs is not found: RUNPATH is not inherited.
     let refusal = refused_for(&plugin, "needed library", "libdeep.so, for libmiddle.so");
@@ -271,10 +250,7 @@ fn a_refusal_is_a_table_for_people_and_data_for_programs() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], format!("plugin another {} cannot be used:", env!("CARGO_PKG_VERSION")));
     let column = lines[1].find("plugin").expect("a column");
-    assert!(
-        lines[1].starts_with("  field  host") && lines[2][column..].starts_with("note: ngram-c"),
-        "{text}"
-    );
+    assert!(lines[1].starts_with("  field  host") && lines[2][column..].starts_with("note: ngram-c"), "{text}");
     let json = serde_json::to_string(&refusal).expect("JSON");
     assert_eq!(serde_json::from_str::<Refusal>(&json).expect("JSON"), refusal);
 }

@@ -90,24 +90,12 @@ pub struct ProbeReport {
 impl ProbeReport {
     /// The device can be used. `score` 100 = what this plugin was made for; compared between devices of one plugin only.
     pub fn usable(score: u32, memory: MemoryKinds) -> Self {
-        Self {
-            refused: None,
-            score,
-            exclusive: false,
-            memory,
-            text: String::new(),
-        }
+        Self { refused: None, score, exclusive: false, memory, text: String::new() }
     }
 
     /// The device cannot be used; one sentence for a person.
     pub fn refused(reason: Reason, text: impl Into<String>) -> Self {
-        Self {
-            refused: Some(reason),
-            score: 0,
-            exclusive: false,
-            memory: MemoryKinds::default(),
-            text: text.into(),
-        }
+        Self { refused: Some(reason), score: 0, exclusive: false, memory: MemoryKinds::default(), text: text.into() }
     }
 
     /// Only one process at a time may use the device through this plugin.

@@ -19,15 +19,7 @@ pub struct Error {
 
 impl Error {
     fn plain(code: abi::OnebitStatus, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            have: 0,
-            need: 0,
-            want: 0,
-            free: 0,
-            retry_ms: 0,
-            message: message.into(),
-        }
+        Self { code, have: 0, need: 0, want: 0, free: 0, retry_ms: 0, message: message.into() }
     }
 
     /// The caller broke a rule of the contract.
@@ -53,37 +45,22 @@ impl Error {
     /// More positions than the context holds: `have` there are, `need` were asked for.
     pub fn context_overflow(have: u64, need: u64) -> Self {
         let message = format!("the context holds {have} positions, {need} are needed");
-        Self {
-            have,
-            need,
-            ..Self::plain(abi::ONEBIT_CONTEXT_OVERFLOW, message)
-        }
+        Self { have, need, ..Self::plain(abi::ONEBIT_CONTEXT_OVERFLOW, message) }
     }
 
     /// No device memory: bytes asked for, bytes free as far as the driver tells (0 = unknown).
     pub fn out_of_device_memory(want: u64, free: u64, message: impl Into<String>) -> Self {
-        Self {
-            want,
-            free,
-            ..Self::plain(abi::ONEBIT_OUT_OF_DEVICE_MEMORY, message)
-        }
+        Self { want, free, ..Self::plain(abi::ONEBIT_OUT_OF_DEVICE_MEMORY, message) }
     }
 
     /// No host memory: bytes asked for, bytes free as far as the system tells (0 = unknown).
     pub fn out_of_host_memory(want: u64, free: u64, message: impl Into<String>) -> Self {
-        Self {
-            want,
-            free,
-            ..Self::plain(abi::ONEBIT_OUT_OF_HOST_MEMORY, message)
-        }
+        Self { want, free, ..Self::plain(abi::ONEBIT_OUT_OF_HOST_MEMORY, message) }
     }
 
     /// Try again after `retry_ms` milliseconds.
     pub fn busy(retry_ms: u64, message: impl Into<String>) -> Self {
-        Self {
-            retry_ms,
-            ..Self::plain(abi::ONEBIT_BUSY, message)
-        }
+        Self { retry_ms, ..Self::plain(abi::ONEBIT_BUSY, message) }
     }
 
     /// The cancel flag was seen.
@@ -108,21 +85,13 @@ impl Error {
 
     /// The other side is too old or too new for this call: `have` and `need` are ABI minors.
     pub fn abi_mismatch(have: u32, need: u32, message: impl Into<String>) -> Self {
-        Self {
-            have: have.into(),
-            need: need.into(),
-            ..Self::plain(abi::ONEBIT_ABI_MISMATCH, message)
-        }
+        Self { have: have.into(), need: need.into(), ..Self::plain(abi::ONEBIT_ABI_MISMATCH, message) }
     }
 
     /// The caller's buffer is too small, in the unit of the buffer.
     pub fn buffer_too_small(have: u64, need: u64) -> Self {
         let message = format!("the buffer holds {have}, {need} are needed");
-        Self {
-            have,
-            need,
-            ..Self::plain(abi::ONEBIT_BUFFER_TOO_SMALL, message)
-        }
+        Self { have, need, ..Self::plain(abi::ONEBIT_BUFFER_TOO_SMALL, message) }
     }
 
     pub(crate) fn panic(message: impl Into<String>) -> Self {

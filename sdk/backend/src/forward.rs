@@ -50,14 +50,7 @@ pub struct SessionArgs<'a> {
 impl<'a> SessionArgs<'a> {
     /// For tests of a plugin without a host.
     pub fn new(context: u32, sequences: u32, batch: u32) -> Self {
-        Self {
-            context,
-            sequences,
-            batch,
-            threads_decode: None,
-            threads_prefill: None,
-            options: Options::default(),
-        }
+        Self { context, sequences, batch, threads_decode: None, threads_prefill: None, options: Options::default() }
     }
 }
 
@@ -101,13 +94,7 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// For tests of a plugin without a host. All slices have one length.
     pub fn new(input: Input<'a>, positions: &'a [u32], sequences: &'a [u32], wants_logits: &'a [u8], cancel: Cancel<'a>) -> Self {
-        Self {
-            input,
-            positions,
-            sequences,
-            wants_logits,
-            cancel,
-        }
+        Self { input, positions, sequences, wants_logits, cancel }
     }
 
     /// Rows.

@@ -67,23 +67,13 @@ impl Host {
                 message
             };
             // SAFETY: the host's function, its own context, texts that live for the call.
-            unsafe {
-                log(
-                    self.table.ctx,
-                    level as u32,
-                    abi::OnebitStr::new(target),
-                    abi::OnebitStr::new(message),
-                )
-            }
+            unsafe { log(self.table.ctx, level as u32, abi::OnebitStr::new(target), abi::OnebitStr::new(message)) }
         }
     }
 
     /// Adds to a counter; the host prefixes the name with the plugin's id.
     pub fn metric_add(&self, name: &str, value: f64) {
-        if let (true, Some(add)) = (
-            self.offers(core::mem::offset_of!(abi::OnebitHost, metric_add)),
-            self.table.metric_add,
-        ) {
+        if let (true, Some(add)) = (self.offers(core::mem::offset_of!(abi::OnebitHost, metric_add)), self.table.metric_add) {
             // SAFETY: as in `log`.
             unsafe { add(self.table.ctx, abi::OnebitStr::new(name), value) }
         }
@@ -91,10 +81,7 @@ impl Host {
 
     /// Sets a gauge; the host prefixes the name with the plugin's id.
     pub fn metric_set(&self, name: &str, value: f64) {
-        if let (true, Some(set)) = (
-            self.offers(core::mem::offset_of!(abi::OnebitHost, metric_set)),
-            self.table.metric_set,
-        ) {
+        if let (true, Some(set)) = (self.offers(core::mem::offset_of!(abi::OnebitHost, metric_set)), self.table.metric_set) {
             // SAFETY: as in `log`.
             unsafe { set(self.table.ctx, abi::OnebitStr::new(name), value) }
         }

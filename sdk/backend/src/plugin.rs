@@ -85,11 +85,7 @@ impl<'a> Options<'a> {
     /// The value of `name` as a `T`; a value that does not parse is `INVALID_ARGUMENT` with both in its message.
     pub fn parse<T: core::str::FromStr>(&self, name: &str) -> Result<Option<T>, Error> {
         self.get(name)
-            .map(|value| {
-                value
-                    .parse()
-                    .map_err(|_| Error::invalid_argument(format!("option {name}: {value:?} is not allowed")))
-            })
+            .map(|value| value.parse().map_err(|_| Error::invalid_argument(format!("option {name}: {value:?} is not allowed"))))
             .transpose()
     }
 
@@ -176,10 +172,7 @@ impl Fit {
 
     /// Cannot be served, for this reason.
     pub fn refused(reason: Reason, text: impl Into<String>) -> Self {
-        Self {
-            verdict: Verdict::Refused { reason, text: text.into() },
-            ..Self::usable()
-        }
+        Self { verdict: Verdict::Refused { reason, text: text.into() }, ..Self::usable() }
     }
 }
 
@@ -211,27 +204,18 @@ unsafe impl Sync for Cancel<'_> {}
 
 impl<'a> Cancel<'a> {
     /// Never cancelled.
-    pub const NEVER: Cancel<'static> = Cancel {
-        flag: core::ptr::null(),
-        borrowed: PhantomData,
-    };
+    pub const NEVER: Cancel<'static> = Cancel { flag: core::ptr::null(), borrowed: PhantomData };
 
     /// Cancelled when `flag` is not zero.
     pub fn new(flag: &'a AtomicU32) -> Self {
-        Self {
-            flag: flag.as_ptr(),
-            borrowed: PhantomData,
-        }
+        Self { flag: flag.as_ptr(), borrowed: PhantomData }
     }
 
     /// # Safety
     ///
     /// `flag` must be null, or aligned and valid for atomic reads during `'a`.
     pub(crate) unsafe fn from_raw(flag: *const u32) -> Self {
-        Self {
-            flag,
-            borrowed: PhantomData,
-        }
+        Self { flag, borrowed: PhantomData }
     }
 
     /// Whether the work is to stop.

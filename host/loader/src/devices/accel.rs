@@ -30,16 +30,10 @@ fn node(node: &Path) -> Option<Device> {
     let device = node.join("device").canonicalize().ok()?;
     let address = device.file_name()?.to_str()?.to_owned();
     let driver = device.join("driver").canonicalize().ok();
-    let driver = driver
-        .as_deref()
-        .and_then(Path::file_name)
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let driver = driver.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let version = line(&device.join("driver/module/version"));
     let firmware = FIRMWARE.iter().find_map(|file| line(&device.join(file))).unwrap_or_default();
-    let name = line(&device.join("vbnv"))
-        .or_else(|| line(&device.join("label")))
-        .unwrap_or_else(|| format!("{driver} at {address}"));
+    let name = line(&device.join("vbnv")).or_else(|| line(&device.join("label"))).unwrap_or_else(|| format!("{driver} at {address}"));
     Some(Device {
         id: format!("accel:{address}"),
         kind: DeviceKind::Accel,
@@ -63,9 +57,7 @@ fn line(path: &Path) -> Option<String> {
 }
 
 fn hex(path: &Path) -> u32 {
-    line(path)
-        .and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok())
-        .unwrap_or(0)
+    line(path).and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -81,12 +73,7 @@ mod tests {
         fs::create_dir_all(driver.join("module")).expect("driver");
         fs::write(driver.join("module/version"), "2.19\n").expect("version");
         std::os::unix::fs::symlink(&driver, pci.join("driver")).expect("link");
-        for (file, text) in [
-            ("vendor", "0x1022\n"),
-            ("device", "0x17f0\n"),
-            ("fw_version", "1.0.0.63\n"),
-            ("vbnv", "NPU Strix\n"),
-        ] {
+        for (file, text) in [("vendor", "0x1022\n"), ("device", "0x17f0\n"), ("fw_version", "1.0.0.63\n"), ("vbnv", "NPU Strix\n")] {
             fs::write(pci.join(file), text).expect("fact");
         }
         let class = sys.path().join("class");

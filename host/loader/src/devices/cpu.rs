@@ -37,19 +37,15 @@ fn read_start(path: &str) -> String {
 /// `model name` on x86, `Model` on boards, `cpu model` on others.
 fn name(cpuinfo: &str) -> Option<String> {
     ["model name", "Model", "cpu model", "uarch"].iter().find_map(|key| {
-        let line = cpuinfo
-            .lines()
-            .find(|line| line.split(':').next().is_some_and(|name| name.trim() == *key))?;
+        let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|name| name.trim() == *key))?;
         let value = line.split_once(':')?.1.split_whitespace().collect::<Vec<_>>().join(" ");
         (!value.is_empty()).then_some(value)
     })
 }
 
 fn kib(meminfo: &str, key: &str) -> u64 {
-    let value = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix(key))
-        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    let value =
+        meminfo.lines().find_map(|line| line.strip_prefix(key)).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     value.unwrap_or(0).saturating_mul(1024)
 }
 
@@ -61,22 +57,13 @@ mod tests {
     fn this_machine_has_a_processor_and_memory() {
         let device = device();
         assert!(!device.name.is_empty());
-        assert!(
-            device.memory_total > 0 && device.memory_free > 0 && device.memory_free <= device.memory_total,
-            "{device:?}"
-        );
+        assert!(device.memory_total > 0 && device.memory_free > 0 && device.memory_free <= device.memory_total, "{device:?}");
     }
 
     #[test]
     fn the_name_is_found_in_the_ways_kernels_write_it() {
-        assert_eq!(
-            name("processor\t: 0\nmodel name\t: AMD  Ryzen AI\n").as_deref(),
-            Some("AMD Ryzen AI")
-        );
-        assert_eq!(
-            name("processor : 0\nBogoMIPS : 50\n\nModel : Raspberry Pi 5\n").as_deref(),
-            Some("Raspberry Pi 5")
-        );
+        assert_eq!(name("processor\t: 0\nmodel name\t: AMD  Ryzen AI\n").as_deref(), Some("AMD Ryzen AI"));
+        assert_eq!(name("processor : 0\nBogoMIPS : 50\n\nModel : Raspberry Pi 5\n").as_deref(), Some("Raspberry Pi 5"));
         assert_eq!(name(""), None);
         assert_eq!(kib("MemTotal:       100 kB\n", "MemTotal:"), 102_400);
         assert_eq!(kib("", "MemTotal:"), 0);

@@ -12,9 +12,7 @@ pub(super) fn list(notes: &mut Vec<String>) -> Vec<Device> {
     let entry = match unsafe { Entry::load() } {
         Ok(entry) => entry,
         Err(error) => {
-            notes.push(format!(
-                "no Vulkan: {error}; install the Vulkan loader (Debian, Ubuntu: apt install libvulkan1) and a driver"
-            ));
+            notes.push(format!("no Vulkan: {error}; install the Vulkan loader (Debian, Ubuntu: apt install libvulkan1) and a driver"));
             return Vec::new();
         }
     };
@@ -52,13 +50,10 @@ impl Started {
             if supported < vk::API_VERSION_1_1 {
                 return Err(vk::Result::ERROR_INCOMPATIBLE_DRIVER);
             }
-            let application = vk::ApplicationInfo::default()
-                .application_name(c"onebit-host")
-                .api_version(supported.min(vk::API_VERSION_1_3));
+            let application =
+                vk::ApplicationInfo::default().application_name(c"onebit-host").api_version(supported.min(vk::API_VERSION_1_3));
             let create = vk::InstanceCreateInfo::default().application_info(&application);
-            Ok(Self {
-                instance: entry.create_instance(&create, None)?,
-            })
+            Ok(Self { instance: entry.create_instance(&create, None)? })
         }
     }
 
@@ -140,14 +135,8 @@ impl Started {
             .filter(|heap| heaps.memory_heaps[*heap].flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
             .collect();
         let total = local.iter().map(|heap| heaps.memory_heaps[*heap].size).sum();
-        let free = if has_budget {
-            local
-                .iter()
-                .map(|heap| budget.heap_budget[*heap].saturating_sub(budget.heap_usage[*heap]))
-                .sum()
-        } else {
-            0
-        };
+        let free =
+            if has_budget { local.iter().map(|heap| budget.heap_budget[*heap].saturating_sub(budget.heap_usage[*heap])).sum() } else { 0 };
         (total, free)
     }
 
@@ -160,12 +149,7 @@ impl Started {
 
 fn driver_text(driver: &vk::PhysicalDeviceDriverProperties<'_>, version: u32, has_driver: bool) -> String {
     if !has_driver {
-        return format!(
-            "driver {}.{}.{}",
-            vk::api_version_major(version),
-            vk::api_version_minor(version),
-            vk::api_version_patch(version)
-        );
+        return format!("driver {}.{}.{}", vk::api_version_major(version), vk::api_version_minor(version), vk::api_version_patch(version));
     }
     let (name, info) = (text(driver.driver_name_as_c_str().ok()), text(driver.driver_info_as_c_str().ok()));
     format!("{name} {info}").trim().to_owned()

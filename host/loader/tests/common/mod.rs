@@ -36,18 +36,14 @@ pub struct Subject {
 
 /// The same model in two languages, through both doors.
 pub fn subjects() -> Vec<Subject> {
-    [
-        ("ngram, door rust", "ngram", Door::Rust),
-        ("ngram, door c", "ngram", Door::C),
-        ("ngram-c, door c", "ngram-c", Door::C),
-    ]
-    .map(|(name, id, door)| {
-        let file = inspect(&plugins().join(id)).unwrap_or_else(|refusal| panic!("{refusal}")).file;
-        let plugin = Plugin::load_through(&file, HostSink::tracing(), door).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(plugin.door(), door);
-        Subject { name, plugin }
-    })
-    .into()
+    [("ngram, door rust", "ngram", Door::Rust), ("ngram, door c", "ngram", Door::C), ("ngram-c, door c", "ngram-c", Door::C)]
+        .map(|(name, id, door)| {
+            let file = inspect(&plugins().join(id)).unwrap_or_else(|refusal| panic!("{refusal}")).file;
+            let plugin = Plugin::load_through(&file, HostSink::tracing(), door).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(plugin.door(), door);
+            Subject { name, plugin }
+        })
+        .into()
 }
 
 pub fn cpu() -> Device {
@@ -63,19 +59,11 @@ impl Subject {
         progress: &mut dyn FnMut(f32),
     ) -> Result<Model, PluginError> {
         let options: Vec<(String, String)> = options.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-        self.plugin.open(OpenRequest {
-            path,
-            device: &cpu(),
-            threads: Some(1),
-            options: &options,
-            cancel,
-            progress,
-        })
+        self.plugin.open(OpenRequest { path, device: &cpu(), threads: Some(1), options: &options, cancel, progress })
     }
 
     pub fn model(&self) -> Model {
-        self.open(&story(), &[], &CancelFlag::new(), &mut |_| {})
-            .unwrap_or_else(|error| panic!("{}: {error}", self.name))
+        self.open(&story(), &[], &CancelFlag::new(), &mut |_| {}).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
     pub fn session(&self) -> Session {
@@ -85,14 +73,7 @@ impl Subject {
 
 pub fn session(forward: &ForwardModel) -> Session {
     forward
-        .open_session(&SessionArgs {
-            context: 1024,
-            sequences: 8,
-            batch: 256,
-            threads_decode: None,
-            threads_prefill: None,
-            options: &[],
-        })
+        .open_session(&SessionArgs { context: 1024, sequences: 8, batch: 256, threads_decode: None, threads_prefill: None, options: &[] })
         .expect("a session")
 }
 
@@ -105,13 +86,7 @@ pub fn append(session: &mut Session, sequence: u32, start: u32, tokens: &[u32]) 
     let positions: Vec<u32> = (start..).take(tokens.len()).collect();
     let sequences = vec![sequence; tokens.len()];
     let wants = vec![true; tokens.len()];
-    let batch = Batch {
-        input: Input::Tokens(tokens),
-        positions: &positions,
-        sequences: &sequences,
-        wants_logits: &wants,
-        cancel: None,
-    };
+    let batch = Batch { input: Input::Tokens(tokens), positions: &positions, sequences: &sequences, wants_logits: &wants, cancel: None };
     let logits = session.forward(&batch)?;
     Ok((0..logits.rows()).map(|row| logits.row(row).to_vec()).collect())
 }

@@ -7,17 +7,11 @@ use super::model::{ModelBox, model};
 use super::wire;
 use crate::{Cancel, EmbedLimits, Embedder, Error};
 
-pub(super) static TABLE: abi::OnebitEmbed = abi::OnebitEmbed {
-    struct_size: size_of::<abi::OnebitEmbed>(),
-    limits: Some(limits),
-    embed: Some(embed),
-};
+pub(super) static TABLE: abi::OnebitEmbed =
+    abi::OnebitEmbed { struct_size: size_of::<abi::OnebitEmbed>(), limits: Some(limits), embed: Some(embed) };
 
 fn embedder_of(boxed: &ModelBox) -> Result<(&dyn Embedder, &EmbedLimits), Error> {
-    let embedder = boxed
-        .model
-        .embedder()
-        .ok_or_else(|| Error::unsupported("this model has no onebit.embed/1"))?;
+    let embedder = boxed.model.embedder().ok_or_else(|| Error::unsupported("this model has no onebit.embed/1"))?;
     Ok((embedder, boxed.embed_limits.get_or_init(|| embedder.limits())))
 }
 

@@ -38,10 +38,7 @@ struct SessionBox {
 /// `raw` is null, or a live model.
 unsafe fn forward_of<'a>(raw: *mut abi::OnebitModel) -> Result<&'a dyn Forward, Error> {
     // SAFETY: as promised.
-    unsafe { model(raw) }?
-        .model
-        .forward()
-        .ok_or_else(|| Error::unsupported("this model has no onebit.forward/1"))
+    unsafe { model(raw) }?.model.forward().ok_or_else(|| Error::unsupported("this model has no onebit.forward/1"))
 }
 
 unsafe extern "C" fn limits(raw: *mut abi::OnebitModel, out: *mut abi::OnebitForwardLimits) -> abi::OnebitStatus {
@@ -104,18 +101,9 @@ unsafe extern "C" fn session_open(
         let session = model.open_session(&request)?;
         let allocated = session.allocated();
         if allocated.context < args.context {
-            return Err(Error::internal(format!(
-                "the session holds {} positions, {} were asked for",
-                allocated.context, args.context
-            )));
+            return Err(Error::internal(format!("the session holds {} positions, {} were asked for", allocated.context, args.context)));
         }
-        let boxed = Box::new(SessionBox {
-            session,
-            limits,
-            batch: args.batch,
-            sequences: args.sequences,
-            broken: false,
-        });
+        let boxed = Box::new(SessionBox { session, limits, batch: args.batch, sequences: args.sequences, broken: false });
         let pointer = Box::into_raw(boxed);
         let value = abi::OnebitSessionOut {
             struct_size: 0,
@@ -165,10 +153,7 @@ impl SessionBox {
         if sequence < self.sequences {
             Ok(())
         } else {
-            Err(Error::invalid_argument(format!(
-                "sequence {sequence} of {} sequences",
-                self.sequences
-            )))
+            Err(Error::invalid_argument(format!("sequence {sequence} of {} sequences", self.sequences)))
         }
     }
 }
@@ -185,18 +170,13 @@ unsafe extern "C" fn forward(
             let raw_batch = wire::read(batch)?;
             let n = raw_batch.n as usize;
             if raw_batch.n == 0 || raw_batch.n > boxed.batch {
-                return Err(Error::invalid_argument(format!(
-                    "a batch of {n} rows, allowed are 1 to {}",
-                    boxed.batch
-                )));
+                return Err(Error::invalid_argument(format!("a batch of {n} rows, allowed are 1 to {}", boxed.batch)));
             }
             let input = match (raw_batch.tokens.is_null(), raw_batch.embeddings.is_null()) {
                 (false, true) => Input::Tokens(wire::slice(raw_batch.tokens, n, "tokens")?),
-                (true, false) if boxed.limits.embeddings => Input::Embeddings(wire::slice(
-                    raw_batch.embeddings,
-                    n * boxed.limits.embedding as usize,
-                    "embeddings",
-                )?),
+                (true, false) if boxed.limits.embeddings => {
+                    Input::Embeddings(wire::slice(raw_batch.embeddings, n * boxed.limits.embedding as usize, "embeddings")?)
+                }
                 (true, false) => return Err(Error::unsupported("this model takes no embedding rows")),
                 _ => return Err(Error::invalid_argument("a batch has either tokens or embeddings")),
             };
@@ -213,10 +193,7 @@ unsafe extern "C" fn forward(
             if let Input::Tokens(tokens) = input
                 && let Some(token) = tokens.iter().find(|token| **token >= boxed.limits.vocabulary)
             {
-                return Err(Error::invalid_argument(format!(
-                    "token {token} of a vocabulary of {}",
-                    boxed.limits.vocabulary
-                )));
+                return Err(Error::invalid_argument(format!("token {token} of a vocabulary of {}", boxed.limits.vocabulary)));
             }
             let rows = batch.wanted();
             let vocabulary = boxed.limits.vocabulary;
@@ -224,15 +201,7 @@ unsafe extern "C" fn forward(
             if logits.len() != rows * vocabulary as usize {
                 return Err(Error::internal(format!("{} logits for {rows} rows of {vocabulary}", logits.len())));
             }
-            wire::write(
-                out,
-                &abi::OnebitLogits {
-                    struct_size: 0,
-                    data: logits.as_ptr(),
-                    rows: rows as u32,
-                    vocabulary,
-                },
-            )
+            wire::write(out, &abi::OnebitLogits { struct_size: 0, data: logits.as_ptr(), rows: rows as u32, vocabulary })
         })
     }
 }
@@ -278,11 +247,7 @@ unsafe extern "C" fn seq_remove(raw: *mut abi::OnebitSession, args: *const abi::
 
 unsafe extern "C" fn seq_shift(raw: *mut abi::OnebitSession, args: *const abi::OnebitSeqArgs) -> abi::OnebitStatus {
     // SAFETY: the host's promise.
-    unsafe {
-        seq(raw, args, |boxed, args| {
-            boxed.session.seq_shift(args.sequence, args.p0, args.p1, args.delta)
-        })
-    }
+    unsafe { seq(raw, args, |boxed, args| boxed.session.seq_shift(args.sequence, args.p0, args.p1, args.delta)) }
 }
 
 /// # Safety
@@ -290,9 +255,7 @@ unsafe extern "C" fn seq_shift(raw: *mut abi::OnebitSession, args: *const abi::O
 /// `pointer` is null, or valid for reads and writes of one value.
 unsafe fn out<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Error> {
     // SAFETY: as promised.
-    unsafe { wire::slice_mut(pointer, 1, what) }?
-        .first_mut()
-        .ok_or_else(|| Error::invalid_argument(format!("{what} is null")))
+    unsafe { wire::slice_mut(pointer, 1, what) }?.first_mut().ok_or_else(|| Error::invalid_argument(format!("{what} is null")))
 }
 
 unsafe extern "C" fn state_size(raw: *mut abi::OnebitSession, sequence: u32, out_bytes: *mut u64) -> abi::OnebitStatus {
@@ -338,9 +301,7 @@ unsafe extern "C" fn state_load(raw: *mut abi::OnebitSession, sequence: u32, buf
         with(raw, |boxed| {
             boxed.check_sequence(sequence)?;
             let bytes = usize::try_from(bytes).map_err(|_| Error::invalid_argument("bytes is no size"))?;
-            boxed
-                .session
-                .state_load(sequence, wire::slice::<u8>(buffer.cast(), bytes, "buffer")?)
+            boxed.session.state_load(sequence, wire::slice::<u8>(buffer.cast(), bytes, "buffer")?)
         })
     }
 }

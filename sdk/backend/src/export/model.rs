@@ -18,10 +18,7 @@ pub(super) struct ModelBox {
 ///
 /// `out` as for [`wire::write`].
 pub(super) unsafe fn hand_out(model: Box<dyn Model>, out: *mut abi::OnebitOpenOut) -> Result<(), Error> {
-    let boxed = Box::new(ModelBox {
-        model,
-        embed_limits: OnceLock::new(),
-    });
+    let boxed = Box::new(ModelBox { model, embed_limits: OnceLock::new() });
     let description = boxed.model.description();
     // The texts belong to the model, which lives in its box until `close` and is never borrowed mutably.
     let value = abi::OnebitOpenOut {

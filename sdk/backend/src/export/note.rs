@@ -109,26 +109,14 @@ pub const fn note_size(meta: &Meta) -> usize {
 /// The note; `N` = [`note_size`] rounded up to a multiple of 4.
 pub const fn note<const N: usize>(meta: &Meta) -> Note<N> {
     let text = Text::<N>::fill(meta);
-    Note {
-        owner_size: 8,
-        text_size: text.len as u32,
-        kind: abi::ONEBIT_NOTE_TYPE,
-        owner: *abi::ONEBIT_NOTE_OWNER,
-        text: text.bytes,
-    }
+    Note { owner_size: 8, text_size: text.len as u32, kind: abi::ONEBIT_NOTE_TYPE, owner: *abi::ONEBIT_NOTE_OWNER, text: text.bytes }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const META: Meta = Meta {
-        id: "x",
-        version: "1.2.3",
-        capabilities: &["onebit.forward/1", "a/2"],
-        licence: "MIT",
-        panic_unwinds: true,
-    };
+    const META: Meta = Meta { id: "x", version: "1.2.3", capabilities: &["onebit.forward/1", "a/2"], licence: "MIT", panic_unwinds: true };
 
     #[test]
     fn the_note_is_made_while_compiling_and_has_no_gaps() {

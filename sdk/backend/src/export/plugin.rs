@@ -56,10 +56,7 @@ impl<P> Slot<P> {
     /// Empty.
     #[expect(clippy::new_without_default, reason = "only ever a static of the macro")]
     pub const fn new() -> Self {
-        Self {
-            entering: Mutex::new(()),
-            loaded: OnceLock::new(),
-        }
+        Self { entering: Mutex::new(()), loaded: OnceLock::new() }
     }
 }
 
@@ -85,7 +82,7 @@ pub unsafe fn enter<P: Exported>(host: *const abi::OnebitHost) -> *const abi::On
 
 fn start<P: Exported>(host: Host) -> Result<(), Error> {
     let (major, minor) = host.abi();
-    if major != abi::ONEBIT_ABI_MAJOR || minor < MIN_MINOR {
+    if major != abi::ONEBIT_ABI_MAJOR || !(MIN_MINOR..).contains(&minor) {
         return Err(Error::abi_mismatch(
             minor,
             MIN_MINOR,
@@ -105,34 +102,20 @@ fn start<P: Exported>(host: Host) -> Result<(), Error> {
     let host = *HOST.get_or_init(|| host);
     let plugin = P::new(host)?;
     let info = plugin.info();
-    let loaded = Loaded {
-        plugin,
-        info,
-        facts: Facts(Vec::new()),
-        reports: Mutex::default(),
-    };
+    let loaded = Loaded { plugin, info, facts: Facts(Vec::new()), reports: Mutex::default() };
     // The facts point into `info`'s heap texts, which do not move with it.
     let facts = loaded
         .info
         .facts
         .iter()
-        .map(|(key, value)| abi::OnebitKeyValue {
-            key: abi::OnebitStr::new(key),
-            value: abi::OnebitStr::new(value),
-        })
+        .map(|(key, value)| abi::OnebitKeyValue { key: abi::OnebitStr::new(key), value: abi::OnebitStr::new(value) })
         .collect();
-    let _ = slot.loaded.set(Loaded {
-        facts: Facts(facts),
-        ..loaded
-    });
+    let _ = slot.loaded.set(Loaded { facts: Facts(facts), ..loaded });
     Ok(())
 }
 
 fn loaded<P: Exported>() -> Result<&'static Loaded<P>, Error> {
-    P::slot()
-        .loaded
-        .get()
-        .ok_or_else(|| Error::internal("the table was used before an entry succeeded"))
+    P::slot().loaded.get().ok_or_else(|| Error::internal("the table was used before an entry succeeded"))
 }
 
 /// The table of `P`.
@@ -176,26 +159,15 @@ unsafe extern "C" fn probe<P: Exported>(args: *const abi::OnebitProbeArgs, out: 
         // SAFETY: as above.
         let devices = unsafe { wire::slice(args.devices, args.n_devices, "devices") }?;
         // SAFETY: as above.
-        let devices = devices
-            .iter()
-            .map(|device| unsafe { wire::device(*device) })
-            .collect::<Result<Vec<_>, _>>()?;
+        let devices = devices.iter().map(|device| unsafe { wire::device(*device) }).collect::<Result<Vec<_>, _>>()?;
         let loaded = loaded::<P>()?;
         let answers = loaded.plugin.probe(&devices);
         if answers.len() != devices.len() {
-            return Err(Error::internal(format!(
-                "probe answered {} reports for {} devices",
-                answers.len(),
-                devices.len()
-            )));
+            return Err(Error::internal(format!("probe answered {} reports for {} devices", answers.len(), devices.len())));
         }
         let mut kept = loaded.reports.lock().unwrap_or_else(PoisonError::into_inner);
         kept.fill(answers);
-        let value = abi::OnebitProbeOut {
-            struct_size: 0,
-            reports: kept.pointers.as_ptr(),
-            n_reports: kept.pointers.len(),
-        };
+        let value = abi::OnebitProbeOut { struct_size: 0, reports: kept.pointers.as_ptr(), n_reports: kept.pointers.len() };
         // SAFETY: as above.
         unsafe { wire::write(out, &value) }
     })
@@ -206,10 +178,7 @@ impl Reports {
         self.reports.clear();
         self.texts.clear();
         for answer in answers {
-            let kinds = [
-                (answer.memory.host, abi::ONEBIT_MEMORY_HOST),
-                (answer.memory.device, abi::ONEBIT_MEMORY_DEVICE),
-            ];
+            let kinds = [(answer.memory.host, abi::ONEBIT_MEMORY_HOST), (answer.memory.device, abi::ONEBIT_MEMORY_DEVICE)];
             self.reports.push(abi::OnebitProbeReport {
                 struct_size: size_of::<abi::OnebitProbeReport>(),
                 usable: u32::from(answer.refused.is_none()),
@@ -238,12 +207,7 @@ unsafe extern "C" fn fit<P: Exported>(args: *const abi::OnebitFitArgs, out: *mut
         let (args, path, device, pairs) = unsafe {
             wire::check_out(out)?;
             let args = wire::read(args)?;
-            (
-                args,
-                wire::path(args.path)?,
-                wire::device(args.device)?,
-                wire::pairs(args.options, args.n_options)?,
-            )
+            (args, wire::path(args.path)?, wire::device(args.device)?, wire::pairs(args.options, args.n_options)?)
         };
         let request = FitRequest {
             path,
@@ -295,12 +259,8 @@ unsafe extern "C" fn open<P: Exported>(args: *const abi::OnebitOpenArgs, out: *m
                 Cancel::from_raw(args.cancel),
             )
         };
-        let request = OpenRequest {
-            path,
-            device: &device,
-            threads: (args.threads > 0).then_some(args.threads),
-            options: Options { pairs: &pairs },
-        };
+        let request =
+            OpenRequest { path, device: &device, threads: (args.threads > 0).then_some(args.threads), options: Options { pairs: &pairs } };
         let mut progress = |fraction: f32| {
             if let Some(call) = args.progress {
                 // SAFETY: the host's function with the host's context, on the calling thread (the closure cannot leave it).

@@ -15,21 +15,11 @@ extern "C" fn entry<P: Exported>(host: *const c_void) -> *const c_void {
 }
 
 extern "C" fn witness() -> OnebitFrozenTypes {
-    OnebitFrozenTypes {
-        str: OnebitStr::EMPTY,
-        key_value: OnebitKeyValue {
-            key: OnebitStr::EMPTY,
-            value: OnebitStr::EMPTY,
-        },
-    }
+    OnebitFrozenTypes { str: OnebitStr::EMPTY, key_value: OnebitKeyValue { key: OnebitStr::EMPTY, value: OnebitStr::EMPTY } }
 }
 
 fn root<P: Exported>() -> OnebitRootRef {
-    OnebitRoot {
-        entry: entry::<P>,
-        witness,
-    }
-    .leak_into_prefix()
+    OnebitRoot { entry: entry::<P>, witness }.leak_into_prefix()
 }
 
 extern "C" fn constructor<P: Exported>() -> RootModuleResult {

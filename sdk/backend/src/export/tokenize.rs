@@ -20,10 +20,7 @@ pub(super) static TABLE: abi::OnebitTokenize = abi::OnebitTokenize {
 /// `raw` is null, or a live model.
 unsafe fn tokenizer_of<'a>(raw: *mut abi::OnebitModel) -> Result<&'a dyn Tokenizer, Error> {
     // SAFETY: as promised.
-    unsafe { model(raw) }?
-        .model
-        .tokenizer()
-        .ok_or_else(|| Error::unsupported("this model has no onebit.tokenize/1"))
+    unsafe { model(raw) }?.model.tokenizer().ok_or_else(|| Error::unsupported("this model has no onebit.tokenize/1"))
 }
 
 unsafe extern "C" fn vocabulary(raw: *mut abi::OnebitModel, out: *mut abi::OnebitVocabulary) -> abi::OnebitStatus {
@@ -88,13 +85,7 @@ unsafe extern "C" fn encode(raw: *mut abi::OnebitModel, args: *const abi::Onebit
         let (tokenizer, args, text, buffer, out_n) = unsafe {
             let args = wire::read(args)?;
             let buffer = wire::slice_mut(args.tokens, args.capacity as usize, "tokens")?;
-            (
-                tokenizer_of(raw)?,
-                args,
-                wire::text(args.text, "text")?,
-                buffer,
-                wire::slice_mut(out_n, 1, "out_n")?,
-            )
+            (tokenizer_of(raw)?, args, wire::text(args.text, "text")?, buffer, wire::slice_mut(out_n, 1, "out_n")?)
         };
         let how = Encode {
             parse_control: args.flags & abi::ONEBIT_ENCODE_PARSE_CONTROL != 0,

@@ -67,11 +67,7 @@ pub(crate) unsafe fn write<T: Growable>(out: *mut T, value: &T) -> Result<(), Er
     let skip = size_of::<usize>();
     // SAFETY: both sides hold `size` bytes, `size >= skip`, and a `T` of ours does not overlap the host's.
     unsafe {
-        core::ptr::copy_nonoverlapping(
-            core::ptr::from_ref(value).cast::<u8>().add(skip),
-            out.cast::<u8>().add(skip),
-            size - skip,
-        );
+        core::ptr::copy_nonoverlapping(core::ptr::from_ref(value).cast::<u8>().add(skip), out.cast::<u8>().add(skip), size - skip);
     }
     Ok(())
 }
@@ -105,9 +101,7 @@ fn check_slice<T>(pointer: *const T, len: usize, what: &str) -> Result<(), Error
         return Ok(());
     }
     if pointer.is_null() || !pointer.is_aligned() {
-        return Err(Error::invalid_argument(format!(
-            "{what} is null or not aligned, with {len} entries"
-        )));
+        return Err(Error::invalid_argument(format!("{what} is null or not aligned, with {len} entries")));
     }
     if len > isize::MAX as usize / size_of::<T>().max(1) {
         return Err(Error::invalid_argument(format!("{what}: {len} is no count")));
@@ -130,11 +124,7 @@ pub(crate) unsafe fn text<'a>(text: abi::OnebitStr, what: &str) -> Result<&'a st
 pub(crate) unsafe fn path<'a>(raw: abi::OnebitStr) -> Result<&'a Path, Error> {
     // SAFETY: as promised.
     let path = unsafe { text(raw, "path") }?;
-    if path.is_empty() {
-        Err(Error::invalid_argument("path is empty"))
-    } else {
-        Ok(Path::new(path))
-    }
+    if path.is_empty() { Err(Error::invalid_argument("path is empty")) } else { Ok(Path::new(path)) }
 }
 
 /// # Safety
@@ -144,9 +134,7 @@ pub(crate) unsafe fn pairs<'a>(pointer: *const abi::OnebitKeyValue, len: usize) 
     // SAFETY: as promised.
     let raw = unsafe { slice(pointer, len, "options") }?;
     // SAFETY: as promised.
-    raw.iter()
-        .map(|pair| Ok(unsafe { (text(pair.key, "option name")?, text(pair.value, "option value")?) }))
-        .collect()
+    raw.iter().map(|pair| Ok(unsafe { (text(pair.key, "option name")?, text(pair.value, "option value")?) })).collect()
 }
 
 /// # Safety

@@ -64,7 +64,7 @@ fn root() -> OnebitRootRef {
 
 const META: Meta = Meta {
     id: "other-layout",
-    version: env!("CARGO_PKG_VERSION"),
+    version: env!("PLUGIN_VERSION"),
     capabilities: &[],
     licence: "MIT OR Apache-2.0",
     panic_unwinds: cfg!(panic = "unwind"),
