@@ -54,7 +54,7 @@ pub(crate) fn walk(library: &Path, facts: &ElfFacts) -> Result<Needed, String> {
     let mut queue = VecDeque::from([Visit { facts: facts.clone(), path: library.to_owned(), rpaths: Vec::new() }]);
     while let Some(visit) = queue.pop_front() {
         let origin = visit.path.parent().unwrap_or(Path::new("/"));
-        let expand = |paths: &[String]| paths.iter().filter_map(|path| expand(path, origin)).collect::<Vec<_>>();
+        let expand = |paths: &[String]| paths.iter().flat_map(|path| expand(path, origin)).collect::<Vec<_>>();
         let mut rpaths = if visit.facts.runpath.is_some() { Vec::new() } else { expand(&visit.facts.rpath) };
         if visit.facts.runpath.is_none() {
             rpaths.extend(visit.rpaths.iter().cloned());
@@ -99,12 +99,14 @@ fn candidates(name: &str, folders: [&Vec<PathBuf>; 3], cache: &HashMap<String, V
     told.chain(cached).chain(fallback.iter().map(|folder| folder.join(name))).collect()
 }
 
-/// `$ORIGIN` and `$LIB` replaced; `None` for what cannot be known here (`$PLATFORM`).
-fn expand(path: &str, origin: &Path) -> Option<PathBuf> {
-    let origin = origin.to_str()?;
-    let path = path.replace("${ORIGIN}", origin).replace("$ORIGIN", origin);
-    let path = path.replace("${LIB}", "lib64").replace("$LIB", "lib64");
-    (!path.contains('$')).then(|| PathBuf::from(path))
+/// `$ORIGIN` replaced, and `$LIB` by each folder that linkers of different systems take it for; nothing for what cannot be known here
+/// (`$PLATFORM`).
+fn expand(path: &str, origin: &Path) -> Vec<PathBuf> {
+    let Some(origin) = origin.to_str() else { return Vec::new() };
+    let path = path.replace("${ORIGIN}", origin).replace("$ORIGIN", origin).replace("${LIB}", "$LIB");
+    let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    let folders: &[&str] = if path.contains("$LIB") { &["lib64", &multiarch, "lib"] } else { &[""] };
+    folders.iter().map(|folder| path.replace("$LIB", folder)).filter(|path| !path.contains('$')).map(PathBuf::from).collect()
 }
 
 /// Where linkers look last: glibc's and musl's folders, and Debian's for this architecture.
@@ -136,5 +138,19 @@ pub(crate) fn remedy(missing: &Missing) -> String {
     match PACKAGES.iter().find(|(library, _)| *library == missing.name) {
         Some((_, package)) => format!("install it (Debian, Ubuntu: apt install {package})"),
         None => "install the package that holds it, or put it into the plugin's folder".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origin_and_lib_are_replaced_and_the_unknown_is_left_out() {
+        let origin = Path::new("/opt/p");
+        assert_eq!(expand("${ORIGIN}/lib", origin), [PathBuf::from("/opt/p/lib")]);
+        assert_eq!(expand("/usr/$LIB", origin).first(), Some(&PathBuf::from("/usr/lib64")));
+        assert_eq!(expand("/usr/$LIB", origin).len(), 3);
+        assert!(expand("/usr/$PLATFORM", origin).is_empty());
     }
 }

@@ -198,5 +198,6 @@ unsafe extern "C" fn report_error(_ctx: *mut c_void, error: *const abi::OnebitEr
         // SAFETY: borrowed for this call.
         message: unsafe { lossy(error.message) },
     };
-    REPORT.with_borrow_mut(|kept| *kept = Some(report));
+    // A thread of the plugin may report while its thread-locals go away; nobody waits for that report.
+    let _ = REPORT.try_with(|kept| *kept.borrow_mut() = Some(report));
 }

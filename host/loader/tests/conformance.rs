@@ -32,7 +32,7 @@ fn a_sequence_computes_in_a_batch_with_others_what_it_computes_alone() {
         let mut rows: Vec<(u32, u32, u32)> = Vec::new();
         for position in 0..texts.iter().map(|text| text.len()).max().expect("texts") {
             for (sequence, text) in texts.iter().enumerate() {
-                rows.extend(text.bytes().nth(position).map(|byte| (u32::from(byte), position as u32, sequence as u32)));
+                rows.extend(text.as_bytes().get(position).map(|byte| (u32::from(*byte), position as u32, sequence as u32)));
             }
         }
         let column = |pick: fn(&(u32, u32, u32)) -> u32| rows.iter().map(pick).collect::<Vec<_>>();

@@ -21,3 +21,18 @@ fn a_plugin_exports_its_doors_and_nothing_else() {
         assert_eq!(names, doors, "{library}");
     }
 }
+
+#[test]
+fn a_stripped_plugin_keeps_its_note_and_its_doors() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for which in [onebit_faults::Which::Ngram, onebit_faults::Which::NgramC] {
+        let plugin = onebit_faults::install(which, dir.path()).expect("the plugin");
+        let file = onebit_loader::inspect(&plugin).unwrap_or_else(|refusal| panic!("{refusal}")).file;
+        let stripped =
+            std::process::Command::new("strip").arg("--strip-all").arg(&file.library).status().expect("strip, of package binutils");
+        assert!(stripped.success());
+        let again = onebit_loader::inspect(&plugin).unwrap_or_else(|refusal| panic!("{refusal}")).file;
+        assert_eq!(again.note, file.note);
+        onebit_loader::Plugin::load(&again, onebit_loader::HostSink::tracing()).unwrap_or_else(|error| panic!("{error}"));
+    }
+}

@@ -4,15 +4,36 @@
 //! host reads before it loads anything, both doors (the abi_stable root module and the C function), and a guard around every entry: a
 //! panic becomes a status with its message and never crosses the border.
 //!
-//! ```ignore
-//! struct Mine { host: Host }
-//! impl Plugin for Mine { /* new, info, probe, fit, open */ }
-//! onebit_sdk::export_plugin!(Mine, {
-//!     id: "mine",
-//!     version: env!("CARGO_PKG_VERSION"),
-//!     capabilities: [onebit_sdk::FORWARD, onebit_sdk::TOKENIZE],
-//!     licence: "MIT",
-//! });
+//! ```
+//! use onebit_sdk::*;
+//!
+//! struct Mine;
+//!
+//! impl Plugin for Mine {
+//!     fn new(host: Host) -> Result<Self, Error> {
+//!         host.log(Level::Info, "mine", "ready");
+//!         Ok(Self)
+//!     }
+//!     fn info(&self) -> Info {
+//!         Info { computes_with: "patience".into(), facts: Vec::new() }
+//!     }
+//!     fn probe(&self, devices: &[Device]) -> Vec<ProbeReport> {
+//!         let judge = |device: &Device| match device.kind {
+//!             DeviceKind::Cpu => ProbeReport::usable(100, MemoryKinds { host: true, device: false }),
+//!             _ => ProbeReport::refused(Reason::WrongKind, "mine computes on the CPU"),
+//!         };
+//!         devices.iter().map(judge).collect()
+//!     }
+//!     fn fit(&self, _: &FitRequest<'_>) -> Result<Fit, Error> {
+//!         Ok(Fit::refused(Reason::UnsupportedModel, "mine knows no model yet"))
+//!     }
+//!     fn open(&self, _: &OpenRequest<'_>, _: &mut dyn FnMut(f32), _: Cancel<'_>) -> Result<Box<dyn Model>, Error> {
+//!         Err(Error::unsupported("mine knows no model yet"))
+//!     }
+//! }
+//!
+//! export_plugin!(Mine, { id: "mine", version: "0.1.0", capabilities: [FORWARD, TOKENIZE], licence: "MIT" });
+//! # fn main() {}
 //! ```
 //!
 //! What is allowed on which thread follows from the traits: a [`Model`] is shared between threads, a [`Session`] moves between them but

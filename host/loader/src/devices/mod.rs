@@ -74,3 +74,26 @@ pub fn list() -> DeviceList {
 pub fn cpu() -> Device {
     cpu::device()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_device_is_listed_or_its_absence_is_explained() {
+        let list = list();
+        assert_eq!(list.devices[0].id, "cpu");
+        for (kind, word) in [(DeviceKind::Vulkan, "Vulkan"), (DeviceKind::Accel, "accel")] {
+            let there = list.devices.iter().any(|device| device.kind == kind);
+            assert!(there || list.notes.iter().any(|note| note.contains(word)), "{list:?}");
+        }
+        let ids: BTreeSet<&str> = list.devices.iter().map(|device| device.id.as_str()).collect();
+        assert_eq!(ids.len(), list.devices.len(), "{list:?}");
+        for device in list.devices.iter().filter(|device| device.kind == DeviceKind::Vulkan) {
+            assert!(!device.name.is_empty() && !device.driver.is_empty() && device.memory_total > 0, "{device:?}");
+            assert!(device.memory_free <= device.memory_total && device.uuid != [0; 16], "{device:?}");
+        }
+    }
+}

@@ -25,16 +25,7 @@ pub const TARGET: &str = env!("ONEBIT_TARGET");
 
 /// Makes a `cdylib` a plugin: its note, both doors, the guard.
 ///
-/// Once per `cdylib`. `id` is the folder's and the note's name of the plugin: lower-case letters, digits, `-`.
-///
-/// ```ignore
-/// onebit_sdk::export_plugin!(Mine, {
-///     id: "mine",
-///     version: env!("CARGO_PKG_VERSION"),
-///     capabilities: [onebit_sdk::FORWARD],
-///     licence: "MIT OR Apache-2.0",
-/// });
-/// ```
+/// Once per `cdylib`; an example is at the head of this crate. `id` is the folder's and the note's name of the plugin: lower-case letters, digits, `-`.
 #[macro_export]
 macro_rules! export_plugin {
     ($plugin:ty, { id: $id:expr, version: $version:expr, capabilities: [$($capability:expr),* $(,)?], licence: $licence:expr $(,)? }) => {

@@ -8,11 +8,7 @@ pub(crate) struct Histogram;
 
 impl Embedder for Histogram {
     fn limits(&self) -> EmbedLimits {
-        EmbedLimits {
-            dimension: DIMENSION as u32,
-            max_tokens: 512,
-            pooling: "sum".into(),
-        }
+        EmbedLimits { dimension: DIMENSION as u32, max_tokens: 512, pooling: "sum".into() }
     }
 
     fn embed(&self, texts: &[&[u32]], normalise: bool, cancel: Cancel<'_>, out: &mut [f32]) -> Result<(), Error> {

@@ -31,10 +31,7 @@ impl Plugin for Ngram {
     }
 
     fn info(&self) -> Info {
-        Info {
-            computes_with: "counting".into(),
-            facts: vec![("language".into(), "Rust".into())],
-        }
+        Info { computes_with: "counting".into(), facts: vec![("language".into(), "Rust".into())] }
     }
 
     fn probe(&self, devices: &[Device]) -> Vec<ProbeReport> {
@@ -69,10 +66,7 @@ impl Plugin for Ngram {
 
     fn open(&self, request: &OpenRequest<'_>, progress: &mut dyn FnMut(f32), cancel: Cancel<'_>) -> Result<Box<dyn Model>, Error> {
         if request.device.kind != DeviceKind::Cpu {
-            return Err(Error::device_unavailable(format!(
-                "ngram computes on the CPU, not on {}",
-                request.device.name
-            )));
+            return Err(Error::device_unavailable(format!("ngram computes on the CPU, not on {}", request.device.name)));
         }
         let open_ms: u32 = request.options.parse("open_ms")?.unwrap_or(0);
         let row_us: u64 = request.options.parse("row_us")?.unwrap_or(0);

@@ -27,20 +27,12 @@ pub(crate) struct NgramModel {
 impl NgramModel {
     pub(crate) fn new(table: Table, row_us: u64) -> Self {
         let byte_text = |byte: u8| {
-            if byte.is_ascii() {
-                char::from(byte).to_string()
-            } else {
-                format!("<0x{byte:02X}>")
-            }
+            if byte.is_ascii() { char::from(byte).to_string() } else { format!("<0x{byte:02X}>") }
         };
         Self {
             table: Arc::new(table),
             row_us,
-            description: ModelDescription {
-                computes_on: "CPU".into(),
-                architecture: "ngram".into(),
-                quantisation: "counts".into(),
-            },
+            description: ModelDescription { computes_on: "CPU".into(), architecture: "ngram".into(), quantisation: "counts".into() },
             vocabulary: Vocabulary {
                 size: VOCABULARY,
                 eos: Some(END),
@@ -93,12 +85,7 @@ impl Forward for NgramModel {
             state_bytes: u64::from(args.context) * 8,
             scratch_bytes: u64::from(args.batch) * u64::from(VOCABULARY) * 4,
         };
-        Ok(Box::new(NgramSession::new(
-            Arc::clone(&self.table),
-            allocation,
-            args.sequences,
-            self.row_us,
-        )))
+        Ok(Box::new(NgramSession::new(Arc::clone(&self.table), allocation, args.sequences, self.row_us)))
     }
 }
 
@@ -109,13 +96,7 @@ impl Tokenizer for NgramModel {
 
     fn token(&self, id: u32) -> Option<TokenInfo<'_>> {
         let text = self.texts.get(id as usize)?;
-        Some(TokenInfo {
-            text,
-            control: id == END,
-            end: id == END,
-            byte: id != END,
-            ..TokenInfo::default()
-        })
+        Some(TokenInfo { text, control: id == END, end: id == END, byte: id != END, ..TokenInfo::default() })
     }
 
     fn encode(&self, text: &str, how: Encode) -> Result<Vec<u32>, Error> {

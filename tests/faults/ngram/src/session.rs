@@ -22,38 +22,22 @@ pub(crate) struct NgramSession {
 
 impl NgramSession {
     pub(crate) fn new(table: Arc<Table>, allocation: Allocation, sequences: u32, row_us: u64) -> Self {
-        Self {
-            table,
-            allocation,
-            sequences: vec![Sequence::new(); sequences as usize],
-            row_us,
-            logits: Vec::new(),
-        }
+        Self { table, allocation, sequences: vec![Sequence::new(); sequences as usize], row_us, logits: Vec::new() }
     }
 
     fn sequence(&mut self, sequence: u32) -> Result<&mut Sequence, Error> {
-        self.sequences
-            .get_mut(sequence as usize)
-            .ok_or_else(|| Error::invalid_argument(format!("there is no sequence {sequence}")))
+        self.sequences.get_mut(sequence as usize).ok_or_else(|| Error::invalid_argument(format!("there is no sequence {sequence}")))
     }
 
     fn check_room(&self, more: usize) -> Result<(), Error> {
         let need = self.sequences.iter().map(Vec::len).sum::<usize>() + more;
         let have = self.allocation.context;
-        if need > have as usize {
-            Err(Error::context_overflow(have.into(), need as u64))
-        } else {
-            Ok(())
-        }
+        if need > have as usize { Err(Error::context_overflow(have.into(), need as u64)) } else { Ok(()) }
     }
 }
 
 fn range(sequence: &Sequence, p0: u32, p1: u32) -> core::ops::Range<usize> {
-    let end = if p1 == u32::MAX {
-        sequence.len()
-    } else {
-        sequence.partition_point(|(position, _)| *position < p1)
-    };
+    let end = if p1 == u32::MAX { sequence.len() } else { sequence.partition_point(|(position, _)| *position < p1) };
     sequence.partition_point(|(position, _)| *position < p0).min(end)..end
 }
 
@@ -68,27 +52,19 @@ impl Session for NgramSession {
         };
         self.check_room(tokens.len())?;
         // First look, then change: a refused batch leaves the state as it was.
-        let mut next: Vec<u32> = self
-            .sequences
-            .iter()
-            .map(|sequence| sequence.last().map_or(0, |(position, _)| position + 1))
-            .collect();
-        let started: Vec<bool> = self.sequences.iter().map(|sequence| !sequence.is_empty()).collect();
-        let mut started = started;
+        let mut next: Vec<u32> = self.sequences.iter().map(|sequence| sequence.last().map_or(0, |(position, _)| position + 1)).collect();
+        let mut started: Vec<bool> = self.sequences.iter().map(|sequence| !sequence.is_empty()).collect();
         for (position, sequence) in batch.positions.iter().zip(batch.sequences) {
             let index = *sequence as usize;
             // An empty sequence may begin anywhere: what stood before may have been cut away.
             if started[index] && *position != next[index] {
-                return Err(Error::invalid_argument(format!(
-                    "sequence {sequence} goes on at position {}, not {position}",
-                    next[index]
-                )));
+                return Err(Error::invalid_argument(format!("sequence {sequence} goes on at position {}, not {position}", next[index])));
             }
             started[index] = true;
             next[index] = position + 1;
         }
         self.logits.clear();
-        for row in 0..tokens.len() {
+        for (row, token) in tokens.iter().enumerate() {
             batch.cancel.check()?;
             if self.row_us > 0 {
                 std::thread::sleep(Duration::from_micros(self.row_us));
@@ -99,10 +75,10 @@ impl Session for NgramSession {
                 Some((last, token)) if last + 1 == position => *token,
                 _ => END,
             };
-            sequence.push((position, tokens[row]));
+            sequence.push((position, *token));
             if batch.wants_logits[row] != 0 {
-                let before = if tokens[row] == END { END } else { before };
-                self.table.logits(before, tokens[row], &mut self.logits);
+                let before = if *token == END { END } else { before };
+                self.table.logits(before, *token, &mut self.logits);
             }
         }
         debug_assert_eq!(self.logits.len(), batch.wanted() * VOCABULARY as usize);
@@ -131,9 +107,7 @@ impl Session for NgramSession {
         let range = range(sequence, p0, p1);
         let mut shifted = sequence.clone();
         for (position, _) in &mut shifted[range] {
-            *position = position
-                .checked_add_signed(delta)
-                .ok_or_else(|| Error::invalid_argument("a position would be below 0"))?;
+            *position = position.checked_add_signed(delta).ok_or_else(|| Error::invalid_argument("a position would be below 0"))?;
         }
         if shifted.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
             return Err(Error::invalid_argument("positions would fall on each other"));

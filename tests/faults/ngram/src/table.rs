@@ -37,10 +37,7 @@ pub(crate) fn check_header(path: &Path) -> Result<u64, Error> {
         return Err(Error::corrupt(format!("{} does not begin with the line ngram1", path.display())));
     }
     if size > MAX_FILE {
-        return Err(Error::corrupt(format!(
-            "{} has {size} bytes, at most {MAX_FILE} are read",
-            path.display()
-        )));
+        return Err(Error::corrupt(format!("{} has {size} bytes, at most {MAX_FILE} are read", path.display())));
     }
     match size - MAGIC.len() as u64 {
         0 => Err(Error::corrupt(format!("{} holds no text", path.display()))),
@@ -54,10 +51,7 @@ impl Table {
         let mut text = Vec::new();
         let file = File::open(path).map_err(|error| Error::io(format!("{}: {error}", path.display())))?;
         file.take(size + MAGIC.len() as u64).read_to_end(&mut text)?;
-        let mut table = Self {
-            pairs: vec![0; (VOCABULARY * VOCABULARY) as usize],
-            triples: HashMap::new(),
-        };
+        let mut table = Self { pairs: vec![0; (VOCABULARY * VOCABULARY) as usize], triples: HashMap::new() };
         table.count(text.get(MAGIC.len()..).unwrap_or_default());
         Ok(table)
     }
@@ -66,11 +60,7 @@ impl Table {
         let (mut before, mut last) = (END, END);
         let mut rest = text;
         while let [byte, tail @ ..] = rest {
-            let (token, tail) = if rest.starts_with(b"\n\n") {
-                (END, &rest[2..])
-            } else {
-                (u32::from(*byte), tail)
-            };
+            let (token, tail) = if rest.starts_with(b"\n\n") { (END, &rest[2..]) } else { (u32::from(*byte), tail) };
             rest = tail;
             self.pairs[(last * VOCABULARY + token) as usize] += 1;
             *self.triples.entry((before, last)).or_default().entry(token).or_default() += 1;
