@@ -4,7 +4,9 @@
 //! The two child roles (`worker`, `probe`) are taken before anything else is looked at, so that no configuration file and no variable can
 //! change how a child speaks to its parent.
 
+mod chat;
 mod commands;
+mod doctor;
 mod exit;
 mod log;
 mod output;
@@ -17,6 +19,12 @@ mod version;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The two child roles; see above.
+    match std::env::args_os().nth(1).as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some("worker") => return onebit_worker::child::worker_main(),
+        Some("probe") => return onebit_worker::probe::probe_main(std::env::args_os().skip(2)),
+        _ => {}
+    }
     let mut verbose = false;
     match commands::run(&mut verbose) {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 /// The folders of this process.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// The running program, links resolved.
-    pub program: PathBuf,
     /// The tree it is installed in (`…` of `…/bin/onebit-host`).
     pub prefix: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME/onebit`.
@@ -40,7 +38,6 @@ impl Places {
         };
         let prefix = program.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent).map(Path::to_owned);
         Self {
-            program: program.to_owned(),
             prefix,
             config: folder("XDG_CONFIG_HOME", ".config"),
             data: folder("XDG_DATA_HOME", ".local/share"),

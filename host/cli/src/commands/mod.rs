@@ -5,7 +5,18 @@
 mod completions;
 mod config;
 mod docs;
+mod doctor;
+mod explain;
+mod keys;
+mod list;
+mod open;
+mod plugin;
+mod ps;
 mod pull;
+mod run;
+mod serve;
+
+pub use plugin::name as plugin_name;
 
 use clap::{ArgMatches, ColorChoice};
 
@@ -49,7 +60,11 @@ impl Command {
 }
 
 /// All commands, in the order of help.
-pub static COMMANDS: &[&Command] = &[&pull::COMMAND, &config::COMMAND, &completions::COMMAND, &docs::COMMAND];
+#[rustfmt::skip]
+pub static COMMANDS: &[&Command] = &[
+    &serve::COMMAND, &run::COMMAND, &list::COMMAND, &ps::COMMAND, &pull::COMMAND, &explain::COMMAND, &plugin::COMMAND,
+    &doctor::COMMAND, &config::COMMAND, &completions::COMMAND, &docs::COMMAND,
+];
 
 /// The parser.
 pub fn parser() -> clap::Command {

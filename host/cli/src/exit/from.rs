@@ -1,8 +1,7 @@
 //! From the errors of the libraries to exit codes: one place, one line each.
 
 use onebit_http::ServeError;
-use onebit_worker::WorkerError;
-use onebit_worker::host::HostError;
+use onebit_worker::{HostError, WorkerError};
 
 use super::{Exit, Failure};
 
@@ -19,7 +18,11 @@ fn of_host(error: &HostError) -> Exit {
 fn of_worker(error: &WorkerError) -> Exit {
     match error {
         WorkerError::Load { .. } | WorkerError::NoMemory { .. } => Exit::Unservable,
-        WorkerError::Died(_) | WorkerError::Hang { .. } | WorkerError::CircuitOpen { .. } | WorkerError::Protocol { .. } | WorkerError::Spawn { .. } => Exit::WorkerDied,
+        WorkerError::Died(_)
+        | WorkerError::Hang { .. }
+        | WorkerError::CircuitOpen { .. }
+        | WorkerError::Protocol { .. }
+        | WorkerError::Spawn { .. } => Exit::WorkerDied,
         _ => Exit::Other,
     }
 }
@@ -37,7 +40,10 @@ impl From<HostError> for Failure {
         let failure = Failure::new(of_host(&error), &error).caused_by(&error);
         match &error {
             // Their sentences end with what to do.
-            HostError::UnknownModel { .. } | HostError::NotDownloaded { .. } | HostError::Unservable { .. } | HostError::WrongFile { .. } => failure,
+            HostError::UnknownModel { .. }
+            | HostError::NotDownloaded { .. }
+            | HostError::Unservable { .. }
+            | HostError::WrongFile { .. } => failure,
             HostError::Broken { .. } => failure.next("Repair the file, or take it away."),
             HostError::Worker(worker) => advised(failure, worker),
             _ => failure,
@@ -54,7 +60,8 @@ impl From<WorkerError> for Failure {
 
 fn advised(failure: Failure, error: &WorkerError) -> Failure {
     match error {
-        WorkerError::Died(_) | WorkerError::Hang { .. } => failure.next("The next try starts it anew. If it happens again, choose another plugin or device in a manifest, or --device cpu."),
+        WorkerError::Died(_) | WorkerError::Hang { .. } => failure
+            .next("The next try starts it anew. If it happens again, choose another plugin or device in a manifest, or --device cpu."),
         WorkerError::Load { .. } => failure.next("`onebit-host explain MODEL` shows what was chosen and why."),
         _ => failure,
     }

@@ -3,6 +3,8 @@
 //! A [`Failure`] says what happened and to what, and what to do next. It is printed once, by `main`; its causes are printed only with
 //! `--verbose`. Scripts read the code, never the words. A closed pipe (`onebit-host list | head -1`) is not an error of ours and says nothing.
 
+mod from;
+
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

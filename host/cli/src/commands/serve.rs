@@ -1,0 +1,126 @@
+//! `serve`: the server, until a signal ends it.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use onebit_http::{HttpConfig, Listen, Server};
+use onebit_worker::Host;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{Command, Invocation, keys, open};
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::settings::{Bytes, Settings, Span, table};
+use crate::version;
+
+pub(super) static COMMAND: Command =
+    Command { log: "info", ..Command::new("serve", "Answer over HTTP (OpenAI's dialect), loading models on their first request", run) };
+
+/// For "forever" where a limit is a duration.
+const VERY_LONG: Duration = Duration::from_secs(365 * 24 * 3600);
+
+fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let http = http_config(&invocation.settings)?;
+    // Told before the folders are looked at: a wrong address or a missing key should not wait for a slow disk.
+    http.check()?;
+    let (runtime, host) = open::with_runtime(open::config(invocation)?, open::runtime()?)?;
+    runtime.block_on(serve(host, http))
+}
+
+fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
+    let span = |setting| settings.get(setting).map(|span: Span| span.0.unwrap_or(VERY_LONG));
+    let size = |setting| settings.get(setting).map(|bytes: Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX));
+    Ok(HttpConfig {
+        listen: settings.get(&table::LISTEN)?,
+        api_keys: keys::from(settings)?,
+        insecure: settings.get(&table::INSECURE)?,
+        allowed_hosts: settings.get(&table::ALLOW_HOST)?,
+        allowed_origins: settings.get(&table::ALLOW_ORIGIN)?,
+        max_body_bytes: size(&table::MAX_BODY)?,
+        max_buffered_bytes: size(&table::MAX_BUFFERED)?,
+        max_connections: settings.get(&table::MAX_CONNECTIONS)? as usize,
+        header_timeout: span(&table::HEADER_TIMEOUT)?,
+        body_timeout: span(&table::BODY_TIMEOUT)?,
+        write_timeout: span(&table::WRITE_TIMEOUT)?,
+        drain_timeout: span(&table::DRAIN_TIMEOUT)?,
+    })
+}
+
+async fn serve(host: Host, http: HttpConfig) -> Result<(), Failure> {
+    // Before anything is promised: a signal that comes early must not be lost.
+    let mut signals = Signals::new()?;
+    let server = Server::bind(Arc::new(onebit_http::HostModels::new(host.clone())), &http).await?;
+    announce(&server.addresses(), &host, !http.api_keys.is_empty())?;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let mut running = std::pin::pin!(server.run(async {
+        // A sender that is gone means the same.
+        let _ = stopped.await;
+    }));
+    tokio::select! {
+        () = &mut running => return Err(Failure::new(Exit::Other, "the server ended by itself").next("The log above says why.")),
+        name = signals.next() => tracing::info!("{name}: no new requests; running answers may end within {:?}, a second signal ends at once", http.drain_timeout),
+    }
+    let _ = stop.send(());
+    let drained = async {
+        running.await;
+        host.drain(http.drain_timeout).await;
+    };
+    tokio::select! {
+        () = drained => Ok(()),
+        name = signals.next() => {
+            tracing::warn!("{name} again: ending at once");
+            Err(Failure::silent(Exit::Interrupted))
+        }
+    }
+}
+
+/// SIGTERM and Ctrl-C.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::io("listen for signals", &error));
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Where it listens, and what to do first. To standard output, so that a script can read the port it was given.
+fn announce(addresses: &[Listen], host: &Host, key: bool) -> Result<(), Failure> {
+    let models = host.models();
+    for address in addresses {
+        match address {
+            Listen::Tcp(address) => output::line(format!("onebit-host {} listens on http://{address}", version::VERSION))?,
+            Listen::Unix(path) => output::line(format!("onebit-host {} listens on unix:{}", version::VERSION, path.display()))?,
+        }
+    }
+    let here: Vec<&str> =
+        models.iter().filter(|model| matches!(model.state, onebit_worker::ModelState::Here)).map(|model| model.name.as_str()).collect();
+    output::line(format!("{} models here, {} known (`onebit-host list`)", here.len(), models.len()))?;
+    if !std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let Some(first) = here.first() else {
+        return output::line("Get one:  onebit-host pull MODEL");
+    };
+    let to = match addresses.first() {
+        Some(Listen::Tcp(address)) if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
+        Some(Listen::Tcp(address)) => format!("http://{address}"),
+        Some(Listen::Unix(path)) => format!("--unix-socket {} http://localhost", path.display()),
+        None => return Ok(()),
+    };
+    let auth = if key { " -H \"Authorization: Bearer $ONEBIT_API_KEY\"" } else { "" };
+    output::line(format!(
+        "Try it:   curl {to}/v1/chat/completions{auth} -H 'Content-Type: application/json' -d '{{\"model\": \"{first}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'"
+    ))
+}
