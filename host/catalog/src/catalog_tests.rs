@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::fingerprint::fingerprint;
 use crate::folder::tests::tiny_gguf;
 
 struct Folders {
@@ -145,10 +146,20 @@ fn a_name_belongs_to_one_model_and_the_other_is_named() {
 
 #[test]
 fn a_change_in_any_folder_changes_the_fingerprint() {
-    let folders = Folders::new().put("usr/a.toml", "x").put("models/a.gguf", b"x").put("plugins/p/plugin.toml", "x").put("plugins/p/lib.so", "x");
+    let folders =
+        Folders::new().put("usr/a.toml", "x").put("models/a.gguf", b"x").put("plugins/p/plugin.toml", "x").put("plugins/p/lib.so", "x");
     let mut last = fingerprint(&folders.paths());
     assert_eq!(last, fingerprint(&folders.paths()));
-    for name in ["usr/a.toml", "etc/b.toml", "usr/a.toml.d/1.toml", "models/a.gguf", "models/sub/b.gguf", "plugins/p/plugin.toml", "plugins/p/lib.so", "plugins/q/plugin.toml"] {
+    for name in [
+        "usr/a.toml",
+        "etc/b.toml",
+        "usr/a.toml.d/1.toml",
+        "models/a.gguf",
+        "models/sub/b.gguf",
+        "plugins/p/plugin.toml",
+        "plugins/p/lib.so",
+        "plugins/q/plugin.toml",
+    ] {
         let folders_path = folders.root.path().join(name);
         std::fs::create_dir_all(folders_path.parent().unwrap()).unwrap();
         std::fs::write(folders_path, "longer than before").unwrap();

@@ -6,75 +6,19 @@
 //!
 //! What this must never do: take another device than one that was meant, or pass over something without saying so in the choice.
 
+use onebit_loader::ProbeReport;
 use onebit_loader::devices::{Device, DeviceKind};
-use onebit_loader::{Fit, OptionKind, ProbeReport};
 
-use crate::catalog::{ModelEntry, State};
+use crate::answers::{Answers, FitQuestion};
 use crate::context;
 use crate::device::Selector;
-use crate::estimate::{Estimate, Free, bytes, shortage};
+use crate::entry::{ModelEntry, State};
+use crate::estimate::{Estimate, bytes, shortage};
 use crate::explanation::{Choice, Explanation, Step, Verdict};
 use crate::manifest::{Isolation, Serve};
+use crate::options;
 use crate::plugins::PluginEntry;
-
-/// What the host is told to do for all models.
-#[derive(Debug, Clone, Default)]
-pub struct Wishes {
-    /// Only devices of this set.
-    pub device: Selector,
-    /// Positions per request, where the manifest does not say.
-    pub context: Option<u32>,
-    /// Requests side by side, where the manifest does not say; 0 = [`context::SLOTS`].
-    pub slots: u32,
-    /// CPU threads, where the manifest does not say.
-    pub threads: Option<u32>,
-    /// What was chosen before and failed while it loaded. From then on only declared fallbacks are used.
-    pub failed: Vec<Failed>,
-    /// Judge everything, also what comes after the choice. Costs questions to the plugins.
-    pub thorough: bool,
-}
-
-/// A choice that failed while it loaded.
-#[derive(Debug, Clone)]
-pub struct Failed {
-    /// Id of the plugin.
-    pub plugin: String,
-    /// Its version.
-    pub version: String,
-    /// Id of the device.
-    pub device: String,
-    /// What happened.
-    pub reason: String,
-}
-
-/// A question to a plugin about a model file.
-#[derive(Debug, Clone, Copy)]
-pub struct FitQuestion<'a> {
-    /// The model.
-    pub model: &'a ModelEntry,
-    /// The file to open.
-    pub path: &'a std::path::Path,
-    /// The device.
-    pub device: &'a Device,
-    /// Positions in all sequences together.
-    pub context: u32,
-    /// Sequences side by side.
-    pub sequences: u32,
-    /// Settings.
-    pub options: &'a [(String, String)],
-}
-
-/// Answers of plugins and of the machine. An `Err` is a sentence: the plugin crashed, hung, could not be loaded.
-pub trait Answers {
-    /// The devices of this machine, in the order of their list.
-    fn devices(&self) -> &[Device];
-    /// What a plugin says of the devices, in their order.
-    fn probe(&self, plugin: &PluginEntry) -> Result<Vec<ProbeReport>, String>;
-    /// What a plugin says of a model file.
-    fn fit(&self, plugin: &PluginEntry, question: &FitQuestion<'_>) -> Result<Fit, String>;
-    /// What a model on this device could have: what is free, and what idle models would give back.
-    fn free(&self, device: &Device) -> Free;
-}
+use crate::wishes::Wishes;
 
 /// Chooses.
 pub fn choose(model: &ModelEntry, plugins: &[PluginEntry], wishes: &Wishes, answers: &dyn Answers) -> Explanation {
@@ -84,11 +28,7 @@ pub fn choose(model: &ModelEntry, plugins: &[PluginEntry], wishes: &Wishes, answ
         file: model.file().map(|file| file.path.clone()),
         about: model.about(),
         manifest: model.manifest_files.clone(),
-        settings: model
-            .manifest
-            .as_ref()
-            .map(|manifest| manifest.settings.clone())
-            .unwrap_or_default(),
+        settings: model.manifest.as_ref().map(|manifest| manifest.settings.clone()).unwrap_or_default(),
         context_rule: size.to_string(),
         obstacle: None,
         steps: Vec::new(),
@@ -98,15 +38,7 @@ pub fn choose(model: &ModelEntry, plugins: &[PluginEntry], wishes: &Wishes, answ
         explanation.obstacle = Some(model.obstacle().unwrap_or_default());
         return explanation;
     };
-    let mut search = Search {
-        model,
-        path: &file.path,
-        plugins,
-        wishes,
-        answers,
-        size,
-        explanation,
-    };
+    let mut search = Search { model, path: &file.path, plugins, wishes, answers, size, explanation };
     match model.serve() {
         [] => search.all_plugins(),
         entries => entries.iter().enumerate().for_each(|(index, entry)| search.entry(index, entry)),
@@ -147,21 +79,16 @@ impl<'a> Search<'a> {
             ..step(&serve.plugin, reason)
         };
         if !self.wishes.failed.is_empty() && !serve.fallback && !self.failed_entry(serve) {
-            self.explanation.steps.push(refuse(
-                None,
-                "is not declared as a fallback (`fallback = true`), so it does not take over from what failed".into(),
-            ));
+            self.explanation
+                .steps
+                .push(refuse(None, "is not declared as a fallback (`fallback = true`), so it does not take over from what failed".into()));
             return;
         }
-        let Some(plugin) = self
-            .plugins
-            .iter()
-            .find(|plugin| plugin.id() == serve.plugin && serve.version.matches(&plugin.version))
-        else {
+        let Some(plugin) = self.plugins.iter().find(|plugin| plugin.id() == serve.plugin && serve.version.matches(&plugin.version)) else {
             self.explanation.steps.push(refuse(None, self.not_installed(serve)));
             return;
         };
-        if let Err(reason) = check_options(plugin, serve) {
+        if let Err(reason) = options::check(plugin, serve) {
             self.explanation.steps.push(refuse(Some(plugin), reason));
             return;
         }
@@ -170,14 +97,7 @@ impl<'a> Search<'a> {
             Err(reason) => self.explanation.steps.push(refuse(Some(plugin), reason)),
             Ok(devices) => {
                 for (device, report) in devices {
-                    self.judge(Candidate {
-                        entry,
-                        plugin,
-                        device,
-                        report,
-                        options: options.clone(),
-                        isolation: serve.isolation,
-                    });
+                    self.judge(Candidate { entry, plugin, device, report, options: options.clone(), isolation: serve.isolation });
                 }
             }
         }
@@ -189,11 +109,7 @@ impl<'a> Search<'a> {
         let mut candidates = Vec::new();
         let mut last: Option<&str> = None;
         let mut readers = 0;
-        for plugin in self
-            .plugins
-            .iter()
-            .filter(|plugin| format.is_some_and(|format| plugin.reads(format)))
-        {
+        for plugin in self.plugins.iter().filter(|plugin| format.is_some_and(|format| plugin.reads(format))) {
             // Sorted by id, the newest first.
             if last == Some(plugin.id()) {
                 continue;
@@ -201,10 +117,7 @@ impl<'a> Search<'a> {
             last = Some(plugin.id());
             readers += 1;
             match self.devices(plugin, &Selector::Any) {
-                Err(reason) => self.explanation.steps.push(Step {
-                    version: Some(plugin.version.to_string()),
-                    ..step(plugin.id(), reason)
-                }),
+                Err(reason) => self.explanation.steps.push(Step { version: Some(plugin.version.to_string()), ..step(plugin.id(), reason) }),
                 Ok(devices) => candidates.extend(devices.into_iter().map(|(device, report)| Candidate {
                     entry: None,
                     plugin,
@@ -217,9 +130,8 @@ impl<'a> Search<'a> {
         }
         if readers == 0 {
             let format = format.unwrap_or("unknown");
-            self.explanation.obstacle = Some(format!(
-                "no installed plugin reads files of the format {format} (`onebit-host plugin list --why` shows all plugins)"
-            ));
+            self.explanation.obstacle =
+                Some(format!("no installed plugin reads files of the format {format} (`onebit-host plugin list --why` shows all plugins)"));
             return;
         }
         // Stable: equal scores stay in the order of ids and devices.
@@ -232,9 +144,7 @@ impl<'a> Search<'a> {
     /// Devices that are meant, the plugin's favourite first, with its word about each.
     fn devices(&self, plugin: &PluginEntry, selector: &Selector) -> Result<Vec<(&'a Device, ProbeReport)>, String> {
         let devices = self.answers.devices();
-        let meant: Vec<usize> = (0..devices.len())
-            .filter(|&at| selector.both(&self.wishes.device, &devices[at]))
-            .collect();
+        let meant: Vec<usize> = (0..devices.len()).filter(|&at| selector.both(&self.wishes.device, &devices[at])).collect();
         if meant.is_empty() {
             return Err(self.no_device(selector));
         }
@@ -262,11 +172,7 @@ impl<'a> Search<'a> {
             Selector::Any => String::new(),
             wish => format!(" that is also {wish}, as this host is told"),
         };
-        let software = self
-            .answers
-            .devices()
-            .iter()
-            .any(|device| device.software && device.kind == DeviceKind::Vulkan);
+        let software = self.answers.devices().iter().any(|device| device.software && device.kind == DeviceKind::Vulkan);
         let hint = if software && matches!(selector, Selector::Vulkan) {
             "; a software device is used only if it is named (vulkan-software)"
         } else {
@@ -276,13 +182,7 @@ impl<'a> Search<'a> {
     }
 
     fn judge(&mut self, candidate: Candidate<'a>) {
-        let Candidate {
-            entry,
-            plugin,
-            device,
-            report,
-            ..
-        } = &candidate;
+        let Candidate { entry, plugin, device, report, .. } = &candidate;
         if self.explanation.choice.is_some() && !self.wishes.thorough {
             return;
         }
@@ -297,17 +197,9 @@ impl<'a> Search<'a> {
         match self.size_on(&candidate, &mut step) {
             Err(reason) => step.reason = reason,
             Ok((context, estimate)) => {
-                let remark = if report.text.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({})", report.text)
-                };
+                let remark = if report.text.is_empty() { String::new() } else { format!(" ({})", report.text) };
                 step.reason = format!("score {}, {context} positions × {} requests{remark}", report.score, self.size.slots);
-                step.verdict = if self.explanation.choice.is_some() {
-                    Verdict::Spare
-                } else {
-                    Verdict::Chosen
-                };
+                step.verdict = if self.explanation.choice.is_some() { Verdict::Spare } else { Verdict::Chosen };
                 if self.explanation.choice.is_none() {
                     let fallback_note = self.fallback_note();
                     self.explanation.choice = Some(self.choice(candidate, context, estimate, fallback_note));
@@ -319,20 +211,9 @@ impl<'a> Search<'a> {
 
     /// Positions and bytes with which the candidate can serve, or why it cannot. Writes what it learns into `step`.
     fn size_on(&self, candidate: &Candidate<'_>, step: &mut Step) -> Result<(u32, Estimate), String> {
-        let Candidate {
-            plugin,
-            device,
-            report,
-            options,
-            ..
-        } = candidate;
+        let Candidate { plugin, device, report, options, .. } = candidate;
         let version = plugin.version.to_string();
-        if let Some(failed) = self
-            .wishes
-            .failed
-            .iter()
-            .find(|f| f.plugin == plugin.id() && f.version == version && f.device == device.id)
-        {
+        if let Some(failed) = self.wishes.failed.iter().find(|f| f.plugin == plugin.id() && f.version == version && f.device == device.id) {
             return Err(format!("failed to load: {}", failed.reason));
         }
         if !report.usable {
@@ -346,24 +227,9 @@ impl<'a> Search<'a> {
         step.free = Some(free);
         let ask = |context: u32| {
             let context = context.saturating_mul(self.size.slots);
-            let question = FitQuestion {
-                model: self.model,
-                path: self.path,
-                device,
-                context,
-                sequences: self.size.slots,
-                options,
-            };
+            let question = FitQuestion { model: self.model, path: self.path, device, context, sequences: self.size.slots, options };
             let fit = self.answers.fit(plugin, &question)?;
-            if fit.usable {
-                Ok(fit)
-            } else {
-                Err(if fit.text.is_empty() {
-                    format!("{:?}", fit.reason)
-                } else {
-                    fit.text
-                })
-            }
+            if fit.usable { Ok(fit) } else { Err(if fit.text.is_empty() { format!("{:?}", fit.reason) } else { fit.text }) }
         };
         let wanted = self.size.wanted;
         let fit = ask(wanted)?;
@@ -372,12 +238,8 @@ impl<'a> Search<'a> {
         let Some((what, need, have)) = shortage(&estimate, &free, device) else {
             return Ok((wanted, estimate));
         };
-        let too_small = format!(
-            "needs {} of {what} for {wanted} positions × {} requests, {} are free",
-            bytes(need),
-            self.size.slots,
-            bytes(have)
-        );
+        let too_small =
+            format!("needs {} of {what} for {wanted} positions × {} requests, {} are free", bytes(need), self.size.slots, bytes(have));
         let Some(smaller) = self.size.shrink(&fit, need - have) else {
             return Err(too_small);
         };
@@ -391,20 +253,9 @@ impl<'a> Search<'a> {
     }
 
     fn choice(&self, candidate: Candidate<'_>, context: u32, estimate: Estimate, fallback_note: Option<String>) -> Choice {
-        let Candidate {
-            plugin,
-            device,
-            options,
-            isolation,
-            ..
-        } = candidate;
+        let Candidate { plugin, device, options, isolation, .. } = candidate;
         let toml = &plugin.inspection.file.toml;
-        let threads = self
-            .model
-            .manifest
-            .as_ref()
-            .and_then(|manifest| manifest.defaults.threads)
-            .or(self.wishes.threads);
+        let threads = self.model.manifest.as_ref().and_then(|manifest| manifest.defaults.threads).or(self.wishes.threads);
         let mut notes: Vec<String> = fallback_note.into_iter().collect();
         if context < self.size.wanted {
             notes.push(format!(
@@ -432,13 +283,8 @@ impl<'a> Search<'a> {
     /// What was to be used before this and could not be. A device that a plugin never had anything for is no loss, unless a manifest
     /// named it.
     fn fallback_note(&self) -> Option<String> {
-        let passed: Vec<String> = self
-            .explanation
-            .steps
-            .iter()
-            .filter(|step| step.entry.is_some() || step.score.is_some())
-            .map(Step::short)
-            .collect();
+        let passed: Vec<String> =
+            self.explanation.steps.iter().filter(|step| step.entry.is_some() || step.score.is_some()).map(Step::short).collect();
         (!passed.is_empty()).then(|| format!("not the first choice: {}", passed.join("; ")))
     }
 
@@ -446,30 +292,17 @@ impl<'a> Search<'a> {
         self.wishes.failed.iter().any(|failed| {
             failed.plugin == serve.plugin
                 && semver::Version::parse(&failed.version).is_ok_and(|version| serve.version.matches(&version))
-                && self
-                    .answers
-                    .devices()
-                    .iter()
-                    .any(|device| device.id == failed.device && serve.device.both(&self.wishes.device, device))
+                && self.answers.devices().iter().any(|device| device.id == failed.device && serve.device.both(&self.wishes.device, device))
         })
     }
 
     fn not_installed(&self, serve: &Serve) -> String {
-        let there: Vec<String> = self
-            .plugins
-            .iter()
-            .filter(|plugin| plugin.id() == serve.plugin)
-            .map(|plugin| plugin.version.to_string())
-            .collect();
+        let there: Vec<String> =
+            self.plugins.iter().filter(|plugin| plugin.id() == serve.plugin).map(|plugin| plugin.version.to_string()).collect();
         if there.is_empty() {
             return "is not installed, or cannot be loaded (`onebit-host plugin list --why`)".into();
         }
-        format!(
-            "version {} is wanted, installed is {} ({})",
-            serve.version,
-            there.join(", "),
-            serve.origin
-        )
+        format!("version {} is wanted, installed is {} ({})", serve.version, there.join(", "), serve.origin)
     }
 }
 
@@ -487,31 +320,6 @@ fn step(plugin: &str, reason: String) -> Step {
         estimate: None,
         free: None,
     }
-}
-
-/// Whether the plugin has the options that the manifest gives it.
-fn check_options(plugin: &PluginEntry, serve: &Serve) -> Result<(), String> {
-    let known = &plugin.inspection.file.toml.options;
-    for (name, value) in &serve.options {
-        let Some(option) = known.iter().find(|option| option.name == *name) else {
-            let nearest = known
-                .iter()
-                .map(|option| &option.name)
-                .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
-            let hint = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
-            return Err(format!("has no option `{name}` ({}){hint}", serve.origin));
-        };
-        let fits = match option.kind {
-            OptionKind::String => true,
-            OptionKind::Integer => value.parse::<i64>().is_ok(),
-            OptionKind::Number => value.parse::<f64>().is_ok(),
-            OptionKind::Boolean => value.parse::<bool>().is_ok(),
-        };
-        if !fits {
-            return Err(format!("option `{name}` is {value:?}, which is no {:?} ({})", option.kind, serve.origin).to_lowercase());
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use onebit_loader::{Fit, Inspection, Note, OptionKind, OptionSpec, PluginFile, P
 
 use super::*;
 use crate::device::tests::device;
+use crate::estimate::Free;
 use crate::folder::{Facts, ModelFile, Stamp};
 use crate::manifest::Manifest;
+use crate::wishes::Failed;
 
 const MIB: u64 = 1 << 20;
 
@@ -27,12 +29,7 @@ fn plugin(id: &str, version: &str) -> PluginEntry {
         device_kinds: vec![DeviceKind::Cpu, DeviceKind::Vulkan],
         formats: vec!["gguf".into()],
         environment: [("MODE".to_owned(), "x".to_owned())].into(),
-        options: vec![OptionSpec {
-            name: "layers".into(),
-            kind: OptionKind::Integer,
-            default: None,
-            help: "layers".into(),
-        }],
+        options: vec![OptionSpec { name: "layers".into(), kind: OptionKind::Integer, default: None, help: "layers".into() }],
     };
     let note = Note {
         abi_major: 1,
@@ -47,32 +44,15 @@ fn plugin(id: &str, version: &str) -> PluginEntry {
         doors: vec!["c".into()],
     };
     let dir = std::path::PathBuf::from(format!("/plugins/{id}-{version}"));
-    let file = PluginFile {
-        dir: dir.clone(),
-        toml,
-        note,
-        library: dir.join("lib.so"),
-    };
-    PluginEntry {
-        dir,
-        version: version.parse().unwrap(),
-        inspection: Inspection {
-            file,
-            needed: Vec::new(),
-            warnings: Vec::new(),
-        },
-    }
+    let file = PluginFile { dir: dir.clone(), toml, note, library: dir.join("lib.so") };
+    PluginEntry { dir, version: version.parse().unwrap(), inspection: Inspection { file, needed: Vec::new(), warnings: Vec::new() } }
 }
 
 fn model(serve: &str) -> ModelEntry {
     let text = format!("schema = 1\nname = \"m\"\n[model]\nfile = \"m.gguf\"\n{serve}");
     let path = Path::new("m.toml");
     let manifest = Manifest::from_tree(path, &crate::document::parse(path, &text).unwrap()).unwrap();
-    ModelEntry {
-        manifest: Some(manifest),
-        manifest_files: vec![path.to_owned()],
-        ..bare()
-    }
+    ModelEntry { manifest: Some(manifest), manifest_files: vec![path.to_owned()], ..bare() }
 }
 
 fn bare() -> ModelEntry {
@@ -85,25 +65,9 @@ fn bare() -> ModelEntry {
         chat_template: true,
         licence: None,
     };
-    let stamp = Stamp {
-        bytes: 1,
-        modified_ns: 0,
-        inode: 0,
-    };
-    let file = ModelFile {
-        path: "/models/m.gguf".into(),
-        stem: "m".into(),
-        bytes: 1,
-        stamp,
-        facts: Ok(facts),
-    };
-    ModelEntry {
-        name: "m".into(),
-        aliases: Vec::new(),
-        manifest: None,
-        manifest_files: Vec::new(),
-        state: State::Here(file),
-    }
+    let stamp = Stamp { bytes: 1, modified_ns: 0, inode: 0 };
+    let file = ModelFile { path: "/models/m.gguf".into(), stem: "m".into(), bytes: 1, stamp, facts: Ok(facts) };
+    ModelEntry { name: "m".into(), aliases: Vec::new(), manifest: None, manifest_files: Vec::new(), state: State::Here(file) }
 }
 
 /// A machine. Weights cost 100 MiB, a position of one sequence 1 KiB.
@@ -142,10 +106,10 @@ impl Answers for Machine {
             return Err((*how).to_owned());
         }
         let report = |device: &Device| {
-            let broken = self.broken.iter().find(|(what, _)| {
-                what.split_once('@')
-                    .is_some_and(|(id, prefix)| id == plugin.id() && device.id.starts_with(prefix))
-            });
+            let broken = self
+                .broken
+                .iter()
+                .find(|(what, _)| what.split_once('@').is_some_and(|(id, prefix)| id == plugin.id() && device.id.starts_with(prefix)));
             let score = if device.kind == DeviceKind::Cpu { 50 } else { 90 };
             ProbeReport {
                 usable: broken.is_none(),
@@ -181,22 +145,15 @@ impl Answers for Machine {
     }
 
     fn free(&self, device: &Device) -> Free {
-        Free {
-            host: Some(self.free_mib.0 * MIB),
-            device: (device.kind != DeviceKind::Cpu).then_some(self.free_mib.1 * MIB),
-        }
+        Free { host: Some(self.free_mib.0 * MIB), device: (device.kind != DeviceKind::Cpu).then_some(self.free_mib.1 * MIB) }
     }
 }
 
 fn on(explanation: &Explanation) -> Option<String> {
-    explanation.choice.as_ref().map(|choice| {
-        format!(
-            "{} {} on {}",
-            choice.plugin,
-            choice.version,
-            choice.device.id.get(..8).unwrap_or(&choice.device.id)
-        )
-    })
+    explanation
+        .choice
+        .as_ref()
+        .map(|choice| format!("{} {} on {}", choice.plugin, choice.version, choice.device.id.get(..8).unwrap_or(&choice.device.id)))
 }
 
 const GPU_THEN_CPU: &str = "[[serve]]\nplugin = \"a\"\ndevice = \"vulkan\"\n[[serve]]\nplugin = \"a\"\ndevice = \"cpu\"\nfallback = true\n";
@@ -215,18 +172,9 @@ fn without_a_manifest_the_best_score_wins_and_software_devices_do_not_count() {
 #[test]
 fn a_software_device_is_used_when_it_is_asked_for() {
     let machine = Machine::with(&["cpu", "vulkan:5"]);
-    let wishes = Wishes {
-        device: Selector::VulkanSoftware,
-        ..Wishes::default()
-    };
-    assert_eq!(
-        on(&choose(&bare(), &[plugin("a", "0.1.0")], &wishes, &machine)).as_deref(),
-        Some("a 0.1.0 on vulkan:5")
-    );
-    assert_eq!(
-        on(&choose(&model(GPU_THEN_CPU), &[plugin("a", "0.1.0")], &wishes, &machine)).as_deref(),
-        Some("a 0.1.0 on vulkan:5")
-    );
+    let wishes = Wishes { device: Selector::VulkanSoftware, ..Wishes::default() };
+    assert_eq!(on(&choose(&bare(), &[plugin("a", "0.1.0")], &wishes, &machine)).as_deref(), Some("a 0.1.0 on vulkan:5"));
+    assert_eq!(on(&choose(&model(GPU_THEN_CPU), &[plugin("a", "0.1.0")], &wishes, &machine)).as_deref(), Some("a 0.1.0 on vulkan:5"));
 }
 
 #[test]
@@ -244,16 +192,10 @@ fn the_newest_version_in_the_range_is_taken() {
     let plugins = [plugin("a", "0.2.0"), plugin("a", "0.1.9"), plugin("a", "0.1.0")];
     let machine = Machine::with(&["cpu"]);
     let entry = |range: &str| model(&format!("[[serve]]\nplugin = \"a\"\nversion = \"{range}\"\n"));
-    assert_eq!(
-        on(&choose(&entry("^0.1"), &plugins, &Wishes::default(), &machine)).as_deref(),
-        Some("a 0.1.9 on cpu")
-    );
+    assert_eq!(on(&choose(&entry("^0.1"), &plugins, &Wishes::default(), &machine)).as_deref(), Some("a 0.1.9 on cpu"));
     let explanation = choose(&entry("^0.3"), &plugins, &Wishes::default(), &machine);
     assert!(
-        explanation
-            .refusal()
-            .unwrap()
-            .contains("version ^0.3 is wanted, installed is 0.2.0, 0.1.9, 0.1.0 (m.toml:5)"),
+        explanation.refusal().unwrap().contains("version ^0.3 is wanted, installed is 0.2.0, 0.1.9, 0.1.0 (m.toml:5)"),
         "{explanation}"
     );
 }
@@ -262,19 +204,11 @@ fn the_newest_version_in_the_range_is_taken() {
 fn an_unknown_option_or_a_wrong_value_is_refused_with_a_way_out() {
     let machine = Machine::with(&["cpu"]);
     let with = |options: &str| {
-        choose(
-            &model(&format!("[[serve]]\nplugin = \"a\"\noptions = {options}\n")),
-            &[plugin("a", "0.1.0")],
-            &Wishes::default(),
-            &machine,
-        )
+        choose(&model(&format!("[[serve]]\nplugin = \"a\"\noptions = {options}\n")), &[plugin("a", "0.1.0")], &Wishes::default(), &machine)
     };
     assert!(with("{ layer = 3 }").refusal().unwrap().contains("did you mean `layers`?"));
     assert!(with("{ layers = \"many\" }").refusal().unwrap().contains("is no integer"));
-    assert_eq!(
-        with("{ layers = 3 }").choice.unwrap().options,
-        [("layers".to_owned(), "3".to_owned())]
-    );
+    assert_eq!(with("{ layers = 3 }").choice.unwrap().options, [("layers".to_owned(), "3".to_owned())]);
 }
 
 #[test]
@@ -284,10 +218,7 @@ fn what_does_not_fit_is_passed_over_with_numbers() {
     let explanation = choose(&bare(), &[plugin("a", "0.1.0")], &Wishes::default(), &machine);
     assert_eq!(on(&explanation).as_deref(), Some("a 0.1.0 on cpu"));
     let note = explanation.choice.unwrap().fallback_note.unwrap();
-    assert!(
-        note.contains("needs 132.0 MiB of device memory") && note.contains("64.0 MiB are free"),
-        "{note}"
-    );
+    assert!(note.contains("needs 132.0 MiB of device memory") && note.contains("64.0 MiB are free"), "{note}");
 }
 
 #[test]
@@ -298,22 +229,12 @@ fn the_hosts_own_context_shrinks_to_what_fits_and_a_written_one_does_not() {
     let choice = explanation.choice.unwrap();
     // 16 MiB for 4 sequences of 1 KiB per position.
     assert_eq!((choice.context, choice.slots), (4096, 4));
-    assert!(
-        choice
-            .fallback_note
-            .unwrap()
-            .contains("the context is 4096 positions per request instead of 8192")
-    );
+    assert!(choice.fallback_note.unwrap().contains("the context is 4096 positions per request instead of 8192"));
     assert!(choice.estimate.host <= 116 * MIB);
 
     let written = model("[defaults]\ncontext = 8192\n");
-    let refusal = choose(&written, &[plugin("a", "0.1.0")], &Wishes::default(), &machine)
-        .refusal()
-        .unwrap();
-    assert!(
-        refusal.contains("needs 132.0 MiB of memory for 8192 positions × 4 requests, 116.0 MiB are free"),
-        "{refusal}"
-    );
+    let refusal = choose(&written, &[plugin("a", "0.1.0")], &Wishes::default(), &machine).refusal().unwrap();
+    assert!(refusal.contains("needs 132.0 MiB of memory for 8192 positions × 4 requests, 116.0 MiB are free"), "{refusal}");
 
     machine.free_mib = (101, 0);
     assert_eq!(choose(&bare(), &[plugin("a", "0.1.0")], &Wishes::default(), &machine).choice, None);
@@ -322,33 +243,16 @@ fn the_hosts_own_context_shrinks_to_what_fits_and_a_written_one_does_not() {
 #[test]
 fn after_a_failed_load_only_a_declared_fallback_takes_over() {
     let machine = Machine::with(&["cpu", "vulkan:1"]);
-    let failed = Failed {
-        plugin: "a".into(),
-        version: "0.1.0".into(),
-        device: machine.devices[1].id.clone(),
-        reason: "DEVICE_LOST".into(),
-    };
-    let wishes = Wishes {
-        failed: vec![failed],
-        ..Wishes::default()
-    };
+    let failed =
+        Failed { plugin: "a".into(), version: "0.1.0".into(), device: machine.devices[1].id.clone(), reason: "DEVICE_LOST".into() };
+    let wishes = Wishes { failed: vec![failed], ..Wishes::default() };
     let explanation = choose(&model(GPU_THEN_CPU), &[plugin("a", "0.1.0")], &wishes, &machine);
     assert_eq!(on(&explanation).as_deref(), Some("a 0.1.0 on cpu"));
-    assert!(
-        explanation
-            .choice
-            .unwrap()
-            .fallback_note
-            .unwrap()
-            .contains("failed to load: DEVICE_LOST")
-    );
+    assert!(explanation.choice.unwrap().fallback_note.unwrap().contains("failed to load: DEVICE_LOST"));
 
     let undeclared = model(&GPU_THEN_CPU.replace("fallback = true\n", ""));
     let explanation = choose(&undeclared, &[plugin("a", "0.1.0")], &wishes, &machine);
-    assert!(
-        explanation.refusal().unwrap().contains("not declared as a fallback"),
-        "{explanation}"
-    );
+    assert!(explanation.refusal().unwrap().contains("not declared as a fallback"), "{explanation}");
 }
 
 #[test]
@@ -372,19 +276,8 @@ fn the_search_ends_with_the_choice_unless_everything_is_asked_for() {
     let machine = Machine::with(&["cpu", "vulkan:1"]);
     let brief = choose(&bare(), &[plugin("a", "0.1.0")], &Wishes::default(), &machine);
     assert_eq!((brief.steps.len(), *machine.fits_asked.borrow()), (1, 1));
-    let thorough = choose(
-        &bare(),
-        &[plugin("a", "0.1.0")],
-        &Wishes {
-            thorough: true,
-            ..Wishes::default()
-        },
-        &machine,
-    );
-    assert_eq!(
-        thorough.steps.iter().map(|step| step.verdict).collect::<Vec<_>>(),
-        [Verdict::Chosen, Verdict::Spare]
-    );
+    let thorough = choose(&bare(), &[plugin("a", "0.1.0")], &Wishes { thorough: true, ..Wishes::default() }, &machine);
+    assert_eq!(thorough.steps.iter().map(|step| step.verdict).collect::<Vec<_>>(), [Verdict::Chosen, Verdict::Spare]);
     assert_eq!(thorough.choice, brief.choice);
 }
 
@@ -392,20 +285,11 @@ fn the_search_ends_with_the_choice_unless_everything_is_asked_for() {
 fn what_cannot_be_tried_says_why() {
     let machine = Machine::with(&["cpu"]);
     let none = choose(&bare(), &[], &Wishes::default(), &machine);
-    assert!(
-        none.refusal()
-            .unwrap()
-            .contains("no installed plugin reads files of the format gguf")
-    );
+    assert!(none.refusal().unwrap().contains("no installed plugin reads files of the format gguf"));
     let mut missing = model("[defaults]\nslots = 1\n");
     missing.manifest.as_mut().unwrap().source = vec!["hf:a/b/c".into()];
     missing.state = State::Missing { file: "m.gguf".into() };
-    assert!(
-        choose(&missing, &[plugin("a", "0.1.0")], &Wishes::default(), &machine)
-            .refusal()
-            .unwrap()
-            .contains("`onebit-host pull m`")
-    );
+    assert!(choose(&missing, &[plugin("a", "0.1.0")], &Wishes::default(), &machine).refusal().unwrap().contains("`onebit-host pull m`"));
 }
 
 proptest::proptest! {

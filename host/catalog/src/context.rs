@@ -8,8 +8,8 @@ use std::fmt;
 
 use onebit_loader::Fit;
 
-use crate::catalog::ModelEntry;
-use crate::choose::Wishes;
+use crate::entry::ModelEntry;
+use crate::wishes::Wishes;
 
 /// Most positions per request that are planned without being asked.
 pub const CONTEXT: u32 = 8192;
@@ -40,33 +40,17 @@ impl Size {
             (None, 0) => (SLOTS, "the host's default"),
             (None, slots) => (slots, "the host's settings"),
         };
-        let trained = model
-            .file()
-            .and_then(|file| file.facts.as_ref().ok())
-            .map_or(0, |facts| facts.context_trained);
+        let trained = model.file().and_then(|file| file.facts.as_ref().ok()).map_or(0, |facts| facts.context_trained);
         let (wanted, flexible, why) = match (defaults.and_then(|defaults| defaults.context), wishes.context) {
             (Some(context), _) => (context, false, "the manifest".to_owned()),
             (None, Some(context)) => (context, false, "the host's settings".to_owned()),
-            (None, None) if trained == 0 => (
-                CONTEXT,
-                true,
-                "the host's default; the file does not say what it was trained for".to_owned(),
-            ),
+            (None, None) if trained == 0 => (CONTEXT, true, "the host's default; the file does not say what it was trained for".to_owned()),
             (None, None) => {
                 let trained_u32 = u32::try_from(trained).unwrap_or(u32::MAX);
-                (
-                    trained_u32.min(CONTEXT),
-                    true,
-                    format!("trained for {trained}, at most {CONTEXT} without being asked"),
-                )
+                (trained_u32.min(CONTEXT), true, format!("trained for {trained}, at most {CONTEXT} without being asked"))
             }
         };
-        Self {
-            wanted,
-            slots,
-            flexible,
-            why: format!("per request ({why}) × {slots} requests side by side ({slots_why})"),
-        }
+        Self { wanted, slots, flexible, why: format!("per request ({why}) × {slots} requests side by side ({slots_why})") }
     }
 
     /// A context whose state is at least `missing` bytes smaller; `None` if the number may not change or would become too small.

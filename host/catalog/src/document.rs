@@ -123,11 +123,9 @@ impl Node {
 pub fn read(path: &Path) -> Result<Document, Problem> {
     let cannot = |error: std::io::Error| Problem::error(path, None, format!("cannot be read: {error}"));
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Problem::error(
-            path,
-            None,
-            "is a link to a file that does not exist; link it to /dev/null to mask, or remove it",
-        ),
+        std::io::ErrorKind::NotFound => {
+            Problem::error(path, None, "is a link to a file that does not exist; link it to /dev/null to mask, or remove it")
+        }
         _ => cannot(error),
     })?;
     if is_null_device(path, &metadata) || (metadata.is_file() && metadata.len() == 0) {
@@ -137,25 +135,13 @@ pub fn read(path: &Path) -> Result<Document, Problem> {
         return Err(Problem::error(path, None, "is not a regular file"));
     }
     let mut bytes = Vec::new();
-    File::open(path)
-        .map_err(cannot)?
-        .take(MANIFEST_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(cannot)?;
+    File::open(path).map_err(cannot)?.take(MANIFEST_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if bytes.len() as u64 > MANIFEST_MAX {
-        return Err(Problem::error(
-            path,
-            None,
-            format!("has more than {MANIFEST_MAX} bytes; a manifest is a short text file"),
-        ));
+        return Err(Problem::error(path, None, format!("has more than {MANIFEST_MAX} bytes; a file of settings is a short text")));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Problem::error(
-            path,
-            Some(line_at(error.as_bytes(), at)),
-            "is not UTF-8 text here; save the file as UTF-8",
-        )
+        Problem::error(path, Some(line_at(error.as_bytes(), at)), "is not UTF-8 text here; save the file as UTF-8")
     })?;
     parse(path, &text).map(Document::Table)
 }
@@ -180,17 +166,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Node, Problem> {
         let line = error.span().map(|span| line_at(text.as_bytes(), span.start));
         Problem::error(path, line, format!("is not valid TOML: {}", error.message()))
     })?;
-    let lines = Lines {
-        file: Arc::from(path),
-        starts: line_starts(text),
-    };
-    Ok(Node {
-        origin: Origin {
-            file: Arc::clone(&lines.file),
-            line: 1,
-        },
-        value: lines.table(table.get_ref())?,
-    })
+    let lines = Lines { file: Arc::from(path), starts: line_starts(text) };
+    Ok(Node { origin: Origin { file: Arc::clone(&lines.file), line: 1 }, value: lines.table(table.get_ref())? })
 }
 
 /// Line of a byte, counted from 1.
@@ -200,9 +177,7 @@ fn line_at(text: &[u8], at: usize) -> u32 {
 }
 
 fn line_starts(text: &str) -> Vec<usize> {
-    std::iter::once(0)
-        .chain(text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1))
-        .collect()
+    std::iter::once(0).chain(text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1)).collect()
 }
 
 struct Lines {
@@ -213,10 +188,7 @@ struct Lines {
 impl Lines {
     fn origin(&self, at: usize) -> Origin {
         let line = self.starts.partition_point(|&start| start <= at);
-        Origin {
-            file: Arc::clone(&self.file),
-            line: u32::try_from(line).unwrap_or(u32::MAX),
-        }
+        Origin { file: Arc::clone(&self.file), line: u32::try_from(line).unwrap_or(u32::MAX) }
     }
 
     fn table(&self, table: &DeTable<'_>) -> Result<Value, Problem> {
@@ -238,11 +210,7 @@ impl Lines {
                     .map_err(|_| origin.problem(format!("{integer} does not fit into 64 bits")))?,
             ),
             DeValue::Float(float) => Value::Float(
-                float
-                    .as_str()
-                    .replace('_', "")
-                    .parse()
-                    .map_err(|_| origin.problem(format!("{float} is not a number that can be read")))?,
+                float.as_str().replace('_', "").parse().map_err(|_| origin.problem(format!("{float} is not a number that can be read")))?,
             ),
             DeValue::Datetime(_) => return Err(origin.problem("a date; no setting is one (put a text in quotes)")),
             DeValue::Table(table) => self.table(table)?,
@@ -272,9 +240,7 @@ mod tests {
         let node = table("name = \"a\"\n\n[model]\nfile = \"b\"\nsource = [\n  \"c\",\n  \"d\",\n]\n");
         assert_eq!(node.get("name").unwrap().origin.line, 1);
         assert_eq!(node.get("model.file").unwrap().origin.line, 4);
-        let Value::List(list) = &node.get("model.source").unwrap().value else {
-            panic!("a list")
-        };
+        let Value::List(list) = &node.get("model.source").unwrap().value else { panic!("a list") };
         assert_eq!(list[1].origin.line, 7);
     }
 
@@ -294,12 +260,9 @@ mod tests {
 
     #[test]
     fn broken_text_names_its_line() {
-        for (text, line) in [
-            ("a = 1\nb = = 2\n", 2),
-            ("a = 1\na = 2\n", 2),
-            ("a = 1\n\nb = 99999999999999999999\n", 3),
-            ("a = 1979-05-27\n", 1),
-        ] {
+        for (text, line) in
+            [("a = 1\nb = = 2\n", 2), ("a = 1\na = 2\n", 2), ("a = 1\n\nb = 99999999999999999999\n", 3), ("a = 1979-05-27\n", 1)]
+        {
             assert_eq!(parse(Path::new("x.toml"), text).unwrap_err().line, Some(line), "{text:?}");
         }
     }
@@ -317,9 +280,7 @@ mod tests {
         below.amend(above);
         assert_eq!(below.get("t.x").unwrap().value, Value::Integer(1));
         assert_eq!(below.get("t.z").unwrap().origin.display(), "y.toml:4");
-        let Value::List(list) = &below.get("t.y").unwrap().value else {
-            panic!("a list")
-        };
+        let Value::List(list) = &below.get("t.y").unwrap().value else { panic!("a list") };
         assert_eq!(list.len(), 1);
     }
 

@@ -47,18 +47,9 @@ pub(crate) fn shortage(estimate: &Estimate, free: &Free, device: &Device) -> Opt
     let over = |name, need: u64, free: Option<u64>| free.filter(|&free| need > free).map(|free| (name, need, free));
     // An integrated device computes from the machine's memory: both needs are one need there. The CPU device has no memory of its own.
     let shared = device.integrated || device.kind == DeviceKind::Cpu;
-    let host = if shared {
-        sum([estimate.host, estimate.device])
-    } else {
-        estimate.host
-    };
-    over("memory", host, free.host).or_else(|| {
-        if device.kind == DeviceKind::Cpu {
-            None
-        } else {
-            over("device memory", estimate.device, free.device)
-        }
-    })
+    let host = if shared { sum([estimate.host, estimate.device]) } else { estimate.host };
+    over("memory", host, free.host)
+        .or_else(|| if device.kind == DeviceKind::Cpu { None } else { over("device memory", estimate.device, free.device) })
 }
 
 fn sum<const N: usize>(parts: [u64; N]) -> u64 {
@@ -90,15 +81,8 @@ mod tests {
 
     #[test]
     fn the_memory_that_is_too_small_is_named() {
-        let estimate = Estimate {
-            host: 10,
-            device: 100,
-            ..Estimate::default()
-        };
-        let free = |host, device| Free {
-            host: Some(host),
-            device: Some(device),
-        };
+        let estimate = Estimate { host: 10, device: 100, ..Estimate::default() };
+        let free = |host, device| Free { host: Some(host), device: Some(device) };
         let gpu = device("vulkan:1");
         assert_eq!(shortage(&estimate, &free(10, 100), &gpu), None);
         assert_eq!(shortage(&estimate, &free(9, 100), &gpu), Some(("memory", 10, 9)));

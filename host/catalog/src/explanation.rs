@@ -7,7 +7,8 @@ use onebit_loader::devices::Device;
 use serde::Serialize;
 
 use crate::estimate::{Estimate, Free, bytes};
-use crate::manifest::{Isolation, Setting};
+use crate::manifest::Isolation;
+use crate::settings::Setting;
 
 /// What became of one plugin on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -112,11 +113,7 @@ impl Explanation {
             return Some(obstacle.clone());
         }
         let said: Vec<String> = self.steps.iter().map(Step::short).collect();
-        Some(if said.is_empty() {
-            "no plugin could be tried".to_owned()
-        } else {
-            said.join("; ")
-        })
+        Some(if said.is_empty() { "no plugin could be tried".to_owned() } else { said.join("; ") })
     }
 }
 
@@ -201,11 +198,7 @@ impl fmt::Display for Explanation {
         }
         match &self.choice {
             Some(choice) => {
-                writeln!(
-                    f,
-                    "  served by {} {} on {} ({})",
-                    choice.plugin, choice.version, choice.device.id, choice.device.name
-                )?;
+                writeln!(f, "  served by {} {} on {} ({})", choice.plugin, choice.version, choice.device.id, choice.device.name)?;
                 if let Some(note) = &choice.fallback_note {
                     writeln!(f, "  note      {note}")?;
                 }

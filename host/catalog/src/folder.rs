@@ -33,11 +33,7 @@ impl Stamp {
     /// Of what the path leads to.
     pub fn of(metadata: &std::fs::Metadata) -> Self {
         let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
-        Self {
-            bytes: metadata.len(),
-            modified_ns,
-            inode: metadata.ino(),
-        }
+        Self { bytes: metadata.len(), modified_ns, inode: metadata.ino() }
     }
 }
 
@@ -144,11 +140,7 @@ pub(crate) fn walk(root: &Path, visit: &mut dyn FnMut(&Path), problems: &mut Vec
                 if depth < DEPTH_MAX {
                     open.push((path, depth + 1));
                 } else {
-                    problems.push(Problem::warning(
-                        &path,
-                        None,
-                        format!("lies more than {DEPTH_MAX} folders deep; it is not looked at"),
-                    ));
+                    problems.push(Problem::warning(&path, None, format!("lies more than {DEPTH_MAX} folders deep; it is not looked at")));
                 }
             } else {
                 visit(&path);
@@ -168,13 +160,7 @@ pub(crate) fn look(path: &Path, known: &Known<'_>) -> ModelFile {
         Some(part) => part.stem.clone(),
         None => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
-    let file = |bytes, stamp, facts| ModelFile {
-        path: path.to_owned(),
-        stem,
-        bytes,
-        stamp,
-        facts,
-    };
+    let file = |bytes, stamp, facts| ModelFile { path: path.to_owned(), stem, bytes, stamp, facts };
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) => {
@@ -182,15 +168,7 @@ pub(crate) fn look(path: &Path, known: &Known<'_>) -> ModelFile {
                 std::io::ErrorKind::NotFound => "is a link to a file that does not exist".to_owned(),
                 _ => format!("cannot be read: {error}"),
             };
-            return file(
-                0,
-                Stamp {
-                    bytes: 0,
-                    modified_ns: 0,
-                    inode: 0,
-                },
-                Err(Problem::error(path, None, message)),
-            );
+            return file(0, Stamp { bytes: 0, modified_ns: 0, inode: 0 }, Err(Problem::error(path, None, message)));
         }
     };
     let stamp = Stamp::of(&metadata);
@@ -199,11 +177,7 @@ pub(crate) fn look(path: &Path, known: &Known<'_>) -> ModelFile {
     }
     let problem = |message: String| Problem::error(path, None, message);
     if !metadata.is_file() {
-        let what = if metadata.is_dir() {
-            "is a folder, not a model file"
-        } else {
-            "is not a regular file"
-        };
+        let what = if metadata.is_dir() { "is a folder, not a model file" } else { "is not a regular file" };
         return file(0, stamp, Err(problem(what.to_owned())));
     }
     if metadata.len() == 0 {
@@ -213,10 +187,7 @@ pub(crate) fn look(path: &Path, known: &Known<'_>) -> ModelFile {
         return file(
             metadata.len(),
             stamp,
-            Err(problem(format!(
-                "is part {} of {}, and the first part is not beside it",
-                part.number, part.count
-            ))),
+            Err(problem(format!("is part {} of {}, and the first part is not beside it", part.number, part.count))),
         );
     }
     match Gguf::open_all(path) {
@@ -231,9 +202,7 @@ pub(crate) fn look(path: &Path, known: &Known<'_>) -> ModelFile {
 fn facts(parts: &[Gguf]) -> Result<Facts, onebit_weights::GgufError> {
     // `open_all` gives at least one part, and the first has the keys.
     let Some(first) = parts.first() else {
-        return Err(onebit_weights::GgufError::Missing {
-            key: "general.architecture".to_owned(),
-        });
+        return Err(onebit_weights::GgufError::Missing { key: "general.architecture".to_owned() });
     };
     let facts = first.facts()?;
     Ok(Facts {
@@ -261,17 +230,11 @@ impl Part {
         let (stem, number) = rest.rsplit_once('-')?;
         let parse = |digits: &str| (digits.len() == 5).then(|| digits.parse::<u32>().ok()).flatten();
         let (number, count) = (parse(number)?, parse(count)?);
-        (1..=count).contains(&number).then(|| Self {
-            path: path.to_owned(),
-            stem: stem.to_owned(),
-            number,
-            count,
-        })
+        (1..=count).contains(&number).then(|| Self { path: path.to_owned(), stem: stem.to_owned(), number, count })
     }
 
     fn sibling(&self, number: u32) -> PathBuf {
-        self.path
-            .with_file_name(format!("{}-{number:05}-of-{:05}.gguf", self.stem, self.count))
+        self.path.with_file_name(format!("{}-{number:05}-of-{:05}.gguf", self.stem, self.count))
     }
 }
 
@@ -316,10 +279,7 @@ pub(crate) mod tests {
         std::fs::write(dir.path().join("Tiny.Q4_0.gguf"), tiny_gguf("llama")).unwrap();
         let found = scan(&[dir.path().to_owned()], &Known::new());
         let facts = found.files[0].facts.as_ref().unwrap();
-        assert_eq!(
-            (facts.architecture.as_str(), facts.quantisation.as_str(), facts.context_trained),
-            ("llama", "Q4_0", 2048)
-        );
+        assert_eq!((facts.architecture.as_str(), facts.quantisation.as_str(), facts.context_trained), ("llama", "Q4_0", 2048));
     }
 
     #[test]
@@ -361,14 +321,7 @@ pub(crate) mod tests {
         }
         std::fs::write(dir.path().join("big-00001-of-00002.gguf"), tiny_gguf("llama")).unwrap();
         let found = scan(&[dir.path().to_owned()], &Known::new());
-        assert_eq!(
-            names(&found),
-            [
-                ("big".to_owned(), true),
-                ("lone".to_owned(), false),
-                ("name-of-nothing".to_owned(), true)
-            ]
-        );
+        assert_eq!(names(&found), [("big".to_owned(), true), ("lone".to_owned(), false), ("name-of-nothing".to_owned(), true)]);
     }
 
     #[test]

@@ -106,11 +106,7 @@ pub(crate) fn check(root: &Node) -> Vec<Problem> {
 
 fn check_table(node: &Node, prefix: &str, problems: &mut Vec<Problem>) {
     let Value::Table(table) = &node.value else {
-        problems.push(node.origin.problem(format!(
-            "`{}` must be a table, this is {}",
-            prefix.trim_end_matches('.'),
-            node.value.kind()
-        )));
+        problems.push(node.origin.problem(format!("`{}` must be a table, this is {}", prefix.trim_end_matches('.'), node.value.kind())));
         return;
     };
     for (name, child) in table {
@@ -122,16 +118,9 @@ fn check_table(node: &Node, prefix: &str, problems: &mut Vec<Problem>) {
         } else if path == SERVE {
             match &child.value {
                 Value::List(entries) => entries.iter().for_each(|entry| check_table(entry, "serve.", problems)),
-                _ => problems.push(
-                    child
-                        .origin
-                        .problem("`serve` must be a list of tables: write [[serve]] with two brackets"),
-                ),
+                _ => problems.push(child.origin.problem("`serve` must be a list of tables: write [[serve]] with two brackets")),
             }
-        } else if KEYS
-            .iter()
-            .any(|key| key.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.')))
-        {
+        } else if KEYS.iter().any(|key| key.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.'))) {
             check_table(child, &format!("{path}."), problems);
         } else {
             problems.push(child.origin.problem(format!("unknown key `{path}`{}", suggestion(prefix, name))));
@@ -180,42 +169,33 @@ fn check_value(kind: Kind, value: &Value) -> Result<(), String> {
         (Kind::Integer(..), _) => not("a whole number"),
         (Kind::Number(low, high), Value::Integer(_) | Value::Float(_)) => {
             let number = number(value).unwrap_or(f64::NAN);
-            if (low..=high).contains(&number) {
-                Ok(())
-            } else {
-                Err(format!("is {number}; allowed are {low} to {high}"))
-            }
+            if (low..=high).contains(&number) { Ok(()) } else { Err(format!("is {number}; allowed are {low} to {high}")) }
         }
         (Kind::Number(..), _) => not("a number"),
         (Kind::Boolean, Value::Boolean(_)) => Ok(()),
         (Kind::Boolean, _) => not("true or false"),
         (Kind::Sha256, Value::Text(text)) => match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             true => Ok(()),
-            false => Err(format!(
-                "must be the 64 hexadecimal digits of a SHA-256; this has {} characters",
-                text.chars().count()
-            )),
+            false => Err(format!("must be the 64 hexadecimal digits of a SHA-256; this has {} characters", text.chars().count())),
         },
         (Kind::Name, Value::Text(text)) => crate::names::check(text),
-        (Kind::KeepAlive, Value::Text(text)) => crate::manifest::KeepAlive::parse(text).map(drop),
-        (Kind::KeepAlive, Value::Integer(seconds)) => crate::manifest::KeepAlive::from_seconds(*seconds).map(drop),
+        (Kind::KeepAlive, Value::Text(text)) => crate::keep_alive::KeepAlive::parse(text).map(drop),
+        (Kind::KeepAlive, Value::Integer(seconds)) => crate::keep_alive::KeepAlive::from_seconds(*seconds).map(drop),
         (Kind::KeepAlive, _) => not("a time such as \"5m\", a number of seconds, or \"forever\""),
-        (Kind::Range, Value::Text(text)) => semver::VersionReq::parse(text)
-            .map(drop)
-            .map_err(|error| format!("is not a version range such as \"^0.1\": {error}")),
+        (Kind::Range, Value::Text(text)) => {
+            semver::VersionReq::parse(text).map(drop).map_err(|error| format!("is not a version range such as \"^0.1\": {error}"))
+        }
         (Kind::Device, Value::Text(text)) => text.parse::<crate::device::Selector>().map(drop).map_err(|error| error.to_string()),
         (Kind::OneOf(allowed), Value::Text(text)) if allowed.contains(&text.as_str()) => Ok(()),
         (Kind::OneOf(allowed), _) => Err(format!("must be one of {allowed:?}")),
-        (Kind::Settings, Value::Table(table)) => match table
-            .iter()
-            .find(|(_, node)| matches!(node.value, Value::List(_) | Value::Table(_)))
-        {
-            Some((name, node)) => Err(format!(
-                "has `{name}`, which must be a text, a number or true/false, and is {}",
-                node.value.kind()
-            )),
-            None => Ok(()),
-        },
+        (Kind::Settings, Value::Table(table)) => {
+            match table.iter().find(|(_, node)| matches!(node.value, Value::List(_) | Value::Table(_))) {
+                Some((name, node)) => {
+                    Err(format!("has `{name}`, which must be a text, a number or true/false, and is {}", node.value.kind()))
+                }
+                None => Ok(()),
+            }
+        }
         (Kind::Settings, _) => not("a table"),
         (Kind::Sha256 | Kind::Name | Kind::Range | Kind::Device, _) => not("a text"),
     }
@@ -237,20 +217,14 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> Vec<String> {
-        check(&crate::document::parse(Path::new("m.toml"), text).unwrap())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        check(&crate::document::parse(Path::new("m.toml"), text).unwrap()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn mistakes_are_named_with_file_and_line_and_a_way_out() {
         for (text, expected) in [
             ("nmae = \"x\"", "m.toml:1: unknown key `nmae`; did you mean `name`?"),
-            (
-                "[model]\nfiel = \"x\"",
-                "m.toml:2: unknown key `model.fiel`; did you mean `model.file`?",
-            ),
+            ("[model]\nfiel = \"x\"", "m.toml:2: unknown key `model.fiel`; did you mean `model.file`?"),
             ("sha256 = \"x\"", "m.toml:1: unknown key `sha256`; `sha256` belongs into [model]"),
             (
                 "[model]\nname = \"x\"",
@@ -259,46 +233,22 @@ mod tests {
             ("[modle]\nfile = \"x\"", "m.toml:1: unknown key `modle`; did you mean `model`?"),
             ("zzzzzzzz = 1", "m.toml:1: unknown key `zzzzzzzz`"),
             ("schema = 2", "m.toml:1: `schema` is 2; this host reads 1 only"),
-            (
-                "[serve]\nplugin = \"x\"",
-                "m.toml:1: `serve` must be a list of tables: write [[serve]] with two brackets",
-            ),
-            (
-                "[[serve]]\nplugn = \"x\"",
-                "m.toml:2: unknown key `serve.plugn`; did you mean `serve.plugin`?",
-            ),
-            (
-                "[[serve]]\nversion = \"0..1\"",
-                "m.toml:2: `serve.version` is not a version range such as \"^0.1\"",
-            ),
-            (
-                "[[serve]]\nisolation = \"none\"",
-                "m.toml:2: `serve.isolation` must be one of [\"worker\", \"in-process\"]",
-            ),
+            ("[serve]\nplugin = \"x\"", "m.toml:1: `serve` must be a list of tables: write [[serve]] with two brackets"),
+            ("[[serve]]\nplugn = \"x\"", "m.toml:2: unknown key `serve.plugn`; did you mean `serve.plugin`?"),
+            ("[[serve]]\nversion = \"0..1\"", "m.toml:2: `serve.version` is not a version range such as \"^0.1\""),
+            ("[[serve]]\nisolation = \"none\"", "m.toml:2: `serve.isolation` must be one of [\"worker\", \"in-process\"]"),
             (
                 "[[serve]]\noptions = { a = [1] }",
                 "m.toml:2: `serve.options` has `a`, which must be a text, a number or true/false, and is a list",
             ),
             ("model = 3", "m.toml:1: `model` must be a table, this is a whole number"),
             ("[defaults]\ntop_p = 1.5", "m.toml:2: `defaults.top_p` is 1.5; allowed are 0 to 1"),
-            (
-                "[defaults]\ntemperature = nan",
-                "m.toml:2: `defaults.temperature` is NaN; allowed are 0 to 100",
-            ),
-            (
-                "[defaults]\ntop_k = 1.5",
-                "m.toml:2: `defaults.top_k` must be a whole number, this is a number",
-            ),
+            ("[defaults]\ntemperature = nan", "m.toml:2: `defaults.temperature` is NaN; allowed are 0 to 100"),
+            ("[defaults]\ntop_k = 1.5", "m.toml:2: `defaults.top_k` must be a whole number, this is a number"),
             ("[defaults]\nkeep_alive = \"soon\"", "m.toml:2: `defaults.keep_alive` "),
-            (
-                "[model]\nsha256 = \"abc\"",
-                "m.toml:2: `model.sha256` must be the 64 hexadecimal digits of a SHA-256; this has 3 characters",
-            ),
+            ("[model]\nsha256 = \"abc\"", "m.toml:2: `model.sha256` must be the 64 hexadecimal digits of a SHA-256; this has 3 characters"),
             ("aliases = [\"a b\"]", "m.toml:1: `aliases` has an entry that "),
-            (
-                "[model]\nfile = \"\"",
-                "m.toml:2: `model.file` must not be empty; leave the key out instead",
-            ),
+            ("[model]\nfile = \"\"", "m.toml:2: `model.file` must not be empty; leave the key out instead"),
         ] {
             let found = problems(text);
             assert_eq!(found.len(), 1, "{text:?}: {found:?}");

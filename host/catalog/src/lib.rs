@@ -12,28 +12,42 @@
 //! What it must never do: replace a broken file by defaults, guess what a file does not state, or choose something without being able to
 //! say why.
 
+mod answers;
 mod catalog;
 mod choose;
 pub mod context;
 mod device;
 pub mod document;
+mod entry;
 mod estimate;
 mod explanation;
+mod fingerprint;
 mod folder;
+mod keep_alive;
 mod keys;
+mod locate;
 mod manifest;
 mod names;
+mod options;
 mod plugins;
 mod problem;
+mod settings;
 mod stack;
+mod wishes;
 
-pub use catalog::{Catalog, CatalogPaths, ModelEntry, State, fingerprint};
-pub use choose::{Answers, Failed, FitQuestion, Wishes, choose};
+pub use answers::{Answers, FitQuestion};
+pub use catalog::{Catalog, CatalogPaths};
+pub use choose::choose;
 pub use device::{Selector, SelectorError};
+pub use entry::{ModelEntry, State};
 pub use estimate::{Estimate, Free, bytes};
 pub use explanation::{Choice, Explanation, Step, Verdict};
+pub use fingerprint::fingerprint;
 pub use folder::{Facts, ModelFile, Stamp};
+pub use keep_alive::KeepAlive;
 pub use keys::{KEYS, Key, Kind};
-pub use manifest::{Chat, Defaults, Isolation, KeepAlive, Manifest, Serve, Setting};
+pub use manifest::{Chat, Defaults, Isolation, Manifest, Serve};
 pub use plugins::{PluginEntry, Plugins, RefusedPlugin};
 pub use problem::{Problem, Severity};
+pub use settings::Setting;
+pub use wishes::{Failed, Wishes};

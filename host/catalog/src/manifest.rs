@@ -4,65 +4,16 @@
 //! meet a wrong type; what is left to check is what depends on more than one key.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::device::Selector;
 use crate::document::{Node, Value};
+use crate::keep_alive::KeepAlive;
 use crate::keys::{self, number};
 use crate::problem::Problem;
-
-/// How long a model without work stays loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum KeepAlive {
-    /// This long after its last request; zero = unload as soon as it is idle.
-    For(Duration),
-    /// Until memory is needed or the host ends.
-    Forever,
-}
-
-impl KeepAlive {
-    /// `"300"`, `"300s"`, `"5m"`, `"1h"`, `"1500ms"`, `"forever"`, `"-1"`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("is {text:?}; write a time such as \"90s\", \"5m\" or \"1h\", or \"forever\"");
-        let text = text.trim();
-        if text == "forever" {
-            return Ok(Self::Forever);
-        }
-        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
-        let (count, unit) = text.split_at(digits);
-        let count: i64 = count.parse().map_err(|_| wrong())?;
-        let milliseconds = match unit.trim() {
-            _ if count < 0 => return Ok(Self::Forever),
-            "ms" => 1,
-            "" | "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err(wrong()),
-        };
-        Ok(Self::For(Duration::from_millis(
-            count.unsigned_abs().checked_mul(milliseconds).ok_or_else(wrong)?,
-        )))
-    }
-
-    /// Whole seconds; negative = for ever.
-    pub fn from_seconds(seconds: i64) -> Result<Self, String> {
-        Ok(u64::try_from(seconds).map_or(Self::Forever, |seconds| Self::For(Duration::from_secs(seconds))))
-    }
-}
-
-impl fmt::Display for KeepAlive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Forever => f.write_str("forever"),
-            Self::For(duration) => write!(f, "{duration:?}"),
-        }
-    }
-}
+use crate::settings::{self, Setting, write};
 
 /// Where a worker's work is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -173,17 +124,6 @@ pub struct Manifest {
     pub settings: Vec<Setting>,
 }
 
-/// A value and where it was written, for `explain` and `config cat`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Setting {
-    /// Dotted path.
-    pub key: String,
-    /// As TOML would write it.
-    pub value: String,
-    /// `file:line`.
-    pub origin: String,
-}
-
 impl Manifest {
     /// Reads a merged tree. `folder` is where relative template files are looked for: the folder of the file that named them.
     pub fn from_tree(path: &Path, root: &Node) -> Result<Self, Vec<Problem>> {
@@ -237,7 +177,7 @@ impl Manifest {
                 }),
             },
             serve,
-            settings: settings(root),
+            settings: settings::of(root),
         })
     }
 }
@@ -256,16 +196,9 @@ impl Reader<'_> {
     fn texts(&self, path: &str) -> Vec<String> {
         match self.0.get(path).map(|node| &node.value) {
             Some(Value::Text(text)) => vec![text.clone()],
-            Some(Value::List(list)) => list
-                .iter()
-                .filter_map(|node| {
-                    if let Value::Text(text) = &node.value {
-                        Some(text.clone())
-                    } else {
-                        None
-                    }
-                })
-                .collect(),
+            Some(Value::List(list)) => {
+                list.iter().filter_map(|node| if let Value::Text(text) = &node.value { Some(text.clone()) } else { None }).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -287,17 +220,12 @@ const TEMPLATE_MAX: u64 = 1 << 20;
 
 fn chat(root: &Node) -> Result<Chat, Problem> {
     let read = Reader(root);
-    let mut chat = Chat {
-        template: read.text("chat.template"),
-        system: read.text("chat.system"),
-    };
+    let mut chat = Chat { template: read.text("chat.template"), system: read.text("chat.system") };
     let Some((node, name)) = root.get("chat.template_file").zip(read.text("chat.template_file")) else {
         return Ok(chat);
     };
     if chat.template.is_some() {
-        return Err(node
-            .origin
-            .problem("`chat.template` and `chat.template_file` exclude each other; keep one"));
+        return Err(node.origin.problem("`chat.template` and `chat.template_file` exclude each other; keep one"));
     }
     let path = node.origin.file.parent().unwrap_or(Path::new(".")).join(&name);
     let problem = |what: String| node.origin.problem(format!("`chat.template_file` {} {what}", path.display()));
@@ -322,26 +250,15 @@ fn serve(root: &Node, problems: &mut Vec<Problem>) -> Vec<Serve> {
         };
         let fallback = matches!(entry.get("fallback").map(|node| &node.value), Some(Value::Boolean(true)));
         if fallback && index == 0 {
-            problems.push(
-                entry
-                    .origin
-                    .problem("the first [[serve]] cannot be a fallback; there is nothing before it"),
-            );
+            problems.push(entry.origin.problem("the first [[serve]] cannot be a fallback; there is nothing before it"));
         }
         out.push(Serve {
             plugin,
             // A version or device that does not parse has been reported by the check of the keys; the manifest is refused then.
-            version: read
-                .text("version")
-                .and_then(|text| semver::VersionReq::parse(&text).ok())
-                .unwrap_or(semver::VersionReq::STAR),
+            version: read.text("version").and_then(|text| semver::VersionReq::parse(&text).ok()).unwrap_or(semver::VersionReq::STAR),
             device: read.text("device").and_then(|text| text.parse().ok()).unwrap_or(Selector::Any),
             options: options(entry),
-            isolation: if read.text("isolation").as_deref() == Some("in-process") {
-                Isolation::InProcess
-            } else {
-                Isolation::Worker
-            },
+            isolation: if read.text("isolation").as_deref() == Some("in-process") { Isolation::InProcess } else { Isolation::Worker },
             fallback,
             origin: entry.origin.display(),
         });
@@ -355,70 +272,14 @@ fn options(entry: &Node) -> BTreeMap<String, String> {
     };
     table
         .iter()
-        .map(|(name, node)| {
-            (
-                name.clone(),
-                if let Value::Text(text) = &node.value {
-                    text.clone()
-                } else {
-                    write(&node.value)
-                },
-            )
-        })
+        .map(|(name, node)| (name.clone(), if let Value::Text(text) = &node.value { text.clone() } else { write(&node.value) }))
         .collect()
-}
-
-/// Every value of the tree with its origin; tables are opened, lists are not.
-fn settings(root: &Node) -> Vec<Setting> {
-    fn walk(node: &Node, path: &str, out: &mut Vec<Setting>) {
-        match &node.value {
-            Value::Table(table) => {
-                for (name, child) in table {
-                    walk(child, &if path.is_empty() { name.clone() } else { format!("{path}.{name}") }, out);
-                }
-            }
-            Value::List(list) if path == keys::SERVE => {
-                list.iter()
-                    .enumerate()
-                    .for_each(|(index, entry)| walk(entry, &format!("{path}[{index}]"), out));
-            }
-            value => out.push(Setting {
-                key: path.to_owned(),
-                value: write(value),
-                origin: node.origin.display(),
-            }),
-        }
-    }
-    let mut out = Vec::new();
-    walk(root, "", &mut out);
-    // In the order of the key table, so that `name` comes before `model.file`; entries of one table stay in their own order.
-    let rank = |key: &str| keys::KEYS.iter().position(|row| key == row.path).unwrap_or(usize::MAX);
-    out.sort_by_key(|setting| rank(&setting.key));
-    out
-}
-
-fn write(value: &Value) -> String {
-    match value {
-        Value::Text(text) => toml::Value::String(text.clone()).to_string(),
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
-        Value::Boolean(value) => value.to_string(),
-        Value::List(list) => format!("[{}]", list.iter().map(|node| write(&node.value)).collect::<Vec<_>>().join(", ")),
-        Value::Table(table) => {
-            format!(
-                "{{ {} }}",
-                table
-                    .iter()
-                    .map(|(name, node)| format!("{name} = {}", write(&node.value)))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn manifest(text: &str) -> Result<Manifest, Vec<String>> {
@@ -465,14 +326,7 @@ mod tests {
         let options: Vec<_> = manifest.serve[0].options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(options, [("cache", "f16"), ("flash_attention", "true"), ("layers", "12")]);
         assert!(manifest.serve[1].fallback && !manifest.serve[0].fallback);
-        assert_eq!(
-            manifest.settings[1],
-            Setting {
-                key: "name".into(),
-                value: "\"smol:1\"".into(),
-                origin: "m.toml:3".into()
-            }
-        );
+        assert_eq!(manifest.settings[1], Setting { key: "name".into(), value: "\"smol:1\"".into(), origin: "m.toml:3".into() });
     }
 
     #[test]
@@ -482,32 +336,6 @@ mod tests {
         let problems =
             manifest("schema = 1\nname = \"x\"\n[model]\nfile = \"f\"\n[[serve]]\nplugin = \"p\"\nfallback = true\n").unwrap_err();
         assert!(problems[0].contains("cannot be a fallback"), "{problems:?}");
-    }
-
-    #[test]
-    fn keep_alive_reads_the_ways_people_write_times() {
-        let seconds = |text| match KeepAlive::parse(text) {
-            Ok(KeepAlive::For(duration)) => Some(duration.as_secs_f32()),
-            Ok(KeepAlive::Forever) => Some(-1.0),
-            Err(_) => None,
-        };
-        for (text, expected) in [
-            ("300", Some(300.0)),
-            ("0", Some(0.0)),
-            ("90s", Some(90.0)),
-            ("5m", Some(300.0)),
-            ("1h", Some(3600.0)),
-            ("1500ms", Some(1.5)),
-            ("forever", Some(-1.0)),
-            ("-1", Some(-1.0)),
-            ("-1m", Some(-1.0)),
-            ("", None),
-            ("soon", None),
-            ("5 parsecs", None),
-            ("99999999999999999d", None),
-        ] {
-            assert_eq!(seconds(text), expected, "{text:?}");
-        }
     }
 
     #[test]

@@ -17,9 +17,7 @@ pub fn check(name: &str) -> Result<(), String> {
         return Err(format!("has {} bytes; a name has at most {NAME_MAX}", name.len()));
     }
     match name.chars().find(|c| c.is_whitespace() || c.is_control()) {
-        Some(c) => Err(format!(
-            "has the character {c:?}; names have no white space and no control characters"
-        )),
+        Some(c) => Err(format!("has the character {c:?}; names have no white space and no control characters")),
         None => Ok(()),
     }
 }
@@ -77,11 +75,7 @@ impl Names {
 pub(crate) fn of_file(stem: &str) -> String {
     let mut name = String::new();
     for c in stem.to_lowercase().chars() {
-        let c = if c.is_whitespace() || c.is_control() || c == ':' || c == '/' {
-            '-'
-        } else {
-            c
-        };
+        let c = if c.is_whitespace() || c.is_control() || c == ':' || c == '/' { '-' } else { c };
         if name.len() + c.len_utf8() <= NAME_MAX {
             name.push(c);
         }
@@ -94,11 +88,7 @@ pub(crate) fn tagged(name: &str) -> Option<String> {
     let at = name.rfind(['.', '-'])?;
     let (base, tag) = (name.get(..at)?, name.get(at + 1..)?);
     // K-quants carry a size letter that is no type of its own: q4_k_m.
-    let kind = ["_s", "_m", "_l", "_xl"]
-        .iter()
-        .find_map(|size| tag.strip_suffix(size))
-        .filter(|kind| kind.ends_with("_k"))
-        .unwrap_or(tag);
+    let kind = ["_s", "_m", "_l", "_xl"].iter().find_map(|size| tag.strip_suffix(size)).filter(|kind| kind.ends_with("_k")).unwrap_or(tag);
     (!base.is_empty() && onebit_weights::GgmlType::by_name(kind).is_some()).then(|| format!("{base}:{tag}"))
 }
 

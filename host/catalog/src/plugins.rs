@@ -25,12 +25,7 @@ impl PluginEntry {
 
     /// Whether it reads model files of this format.
     pub fn reads(&self, format: &str) -> bool {
-        self.inspection
-            .file
-            .toml
-            .formats
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(format))
+        self.inspection.file.toml.formats.iter().any(|known| known.eq_ignore_ascii_case(format))
     }
 }
 
@@ -71,9 +66,7 @@ pub(crate) fn scan(folders: &[PathBuf]) -> Plugins {
             }
         }
     }
-    plugins
-        .usable
-        .sort_by(|a, b| a.id().cmp(b.id()).then_with(|| b.version.cmp(&a.version)));
+    plugins.usable.sort_by(|a, b| a.id().cmp(b.id()).then_with(|| b.version.cmp(&a.version)));
     plugins
 }
 
@@ -90,11 +83,7 @@ fn entry(dir: &Path) -> Result<PluginEntry, Refusal> {
             remedy: "correct `version` in plugin.toml".into(),
         }],
     })?;
-    Ok(PluginEntry {
-        dir: dir.to_owned(),
-        version,
-        inspection,
-    })
+    Ok(PluginEntry { dir: dir.to_owned(), version, inspection })
 }
 
 /// The folders in `folder` that hold a `plugin.toml`, sorted; `folder` itself, if it does.
@@ -106,11 +95,7 @@ pub(crate) fn plugin_dirs(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
-    let mut dirs: Vec<PathBuf> = entries
-        .map_while(Result::ok)
-        .map(|entry| entry.path())
-        .filter(|dir| holds(dir))
-        .collect();
+    let mut dirs: Vec<PathBuf> = entries.map_while(Result::ok).map(|entry| entry.path()).filter(|dir| holds(dir)).collect();
     dirs.sort();
     dirs
 }

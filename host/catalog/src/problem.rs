@@ -34,20 +34,12 @@ pub struct Problem {
 impl Problem {
     /// The file cannot be used.
     pub fn error(path: &Path, line: Option<u32>, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-            severity: Severity::Error,
-        }
+        Self { path: path.to_owned(), line, message: message.into(), severity: Severity::Error }
     }
 
     /// The file is used, with a loss.
     pub fn warning(path: &Path, line: Option<u32>, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(path, line, message)
-        }
+        Self { severity: Severity::Warning, ..Self::error(path, line, message) }
     }
 }
 

@@ -44,18 +44,11 @@ pub(crate) fn read(folders: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Stac
     for (main, drop_ins) in &amending {
         if !mains.contains_key(main) {
             for path in drop_ins.values() {
-                problems.push(Problem::warning(
-                    path,
-                    None,
-                    format!("has no effect: there is no manifest {main} that it could amend"),
-                ));
+                problems.push(Problem::warning(path, None, format!("has no effect: there is no manifest {main} that it could amend")));
             }
         }
     }
-    mains
-        .into_iter()
-        .filter_map(|(name, path)| stack(name.trim_end_matches(".toml"), path, amending.get(&name)))
-        .collect()
+    mains.into_iter().filter_map(|(name, path)| stack(name.trim_end_matches(".toml"), path, amending.get(&name))).collect()
 }
 
 fn stack(stem: &str, path: PathBuf, drop_ins: Option<&BTreeMap<String, PathBuf>>) -> Option<Stacked> {
@@ -86,12 +79,7 @@ fn stack(stem: &str, path: PathBuf, drop_ins: Option<&BTreeMap<String, PathBuf>>
         (Some(tree), true) => Ok(tree),
         (tree, _) => Err((tree, problems)),
     };
-    Some(Stacked {
-        stem: stem.to_owned(),
-        path,
-        drop_ins: merged,
-        tree,
-    })
+    Some(Stacked { stem: stem.to_owned(), path, drop_ins: merged, tree })
 }
 
 /// Names and paths in a folder, sorted. A folder that is not there is empty; hidden files and editors' backups are not looked at.
@@ -151,20 +139,10 @@ mod tests {
     }
 
     const CASES: &[Case] = &[
-        Case {
-            name: "folders that do not exist are empty",
-            files: &[],
-            expected: &[],
-            problems: 0,
-        },
+        Case { name: "folders that do not exist are empty", files: &[], expected: &[], problems: 0 },
         Case {
             name: "different names stand side by side, sorted",
-            files: &[
-                ("etc/z.toml", "a = 1"),
-                ("usr/b.toml", "a = 2"),
-                ("usr/readme.txt", "x"),
-                ("usr/.hidden.toml", "x"),
-            ],
+            files: &[("etc/z.toml", "a = 1"), ("usr/b.toml", "a = 2"), ("usr/readme.txt", "x"), ("usr/.hidden.toml", "x")],
             expected: &["b: a=2", "z: a=1"],
             problems: 0,
         },
@@ -182,56 +160,30 @@ mod tests {
         },
         Case {
             name: "drop-ins are sorted by name, not by folder",
-            files: &[
-                ("usr/m.toml", "a = 1"),
-                ("etc/m.toml.d/10.toml", "a = 10"),
-                ("usr/m.toml.d/20.toml", "a = 20"),
-            ],
+            files: &[("usr/m.toml", "a = 1"), ("etc/m.toml.d/10.toml", "a = 10"), ("usr/m.toml.d/20.toml", "a = 20")],
             expected: &["m: a=20"],
             problems: 0,
         },
         Case {
             name: "a drop-in of the same name in a higher folder replaces the lower one",
-            files: &[
-                ("usr/m.toml", "a = 1"),
-                ("usr/m.toml.d/10.toml", "a = 10\n[t]\nb = 1"),
-                ("etc/m.toml.d/10.toml", "a = 11"),
-            ],
+            files: &[("usr/m.toml", "a = 1"), ("usr/m.toml.d/10.toml", "a = 10\n[t]\nb = 1"), ("etc/m.toml.d/10.toml", "a = 11")],
             expected: &["m: a=11"],
             problems: 0,
         },
         Case {
             name: "a link to /dev/null masks a manifest",
-            files: &[
-                ("usr/m.toml", "a = 1"),
-                ("etc/m.toml", "-> /dev/null"),
-                ("etc/m.toml.d/1.toml", "a = 2"),
-            ],
+            files: &[("usr/m.toml", "a = 1"), ("etc/m.toml", "-> /dev/null"), ("etc/m.toml.d/1.toml", "a = 2")],
             expected: &[],
             problems: 0,
         },
-        Case {
-            name: "an empty file masks a manifest",
-            files: &[("usr/m.toml", "a = 1"), ("etc/m.toml", "")],
-            expected: &[],
-            problems: 0,
-        },
+        Case { name: "an empty file masks a manifest", files: &[("usr/m.toml", "a = 1"), ("etc/m.toml", "")], expected: &[], problems: 0 },
         Case {
             name: "a link to /dev/null masks a drop-in",
-            files: &[
-                ("usr/m.toml", "a = 1"),
-                ("usr/m.toml.d/1.toml", "a = 2"),
-                ("etc/m.toml.d/1.toml", "-> /dev/null"),
-            ],
+            files: &[("usr/m.toml", "a = 1"), ("usr/m.toml.d/1.toml", "a = 2"), ("etc/m.toml.d/1.toml", "-> /dev/null")],
             expected: &["m: a=1"],
             problems: 0,
         },
-        Case {
-            name: "a drop-in for nothing is said",
-            files: &[("etc/m.toml.d/1.toml", "a = 2")],
-            expected: &[],
-            problems: 1,
-        },
+        Case { name: "a drop-in for nothing is said", files: &[("etc/m.toml.d/1.toml", "a = 2")], expected: &[], problems: 1 },
         Case {
             name: "a broken file above a good one is not replaced by the good one",
             files: &[("usr/m.toml", "a = 1"), ("etc/m.toml", "a = ")],
