@@ -13,12 +13,6 @@ fn main() {
             "llama-cpp-sys-2 installed no headers beside {backends:?}: it was built without `dynamic-backends`, or its layout has changed"
         );
     };
-    cc::Build::new()
-        .cpp(true)
-        .std("c++17")
-        .include(include)
-        .file("cpp/border.cpp")
-        .warnings(true)
-        .compile("onebit_ggml_border");
+    cc::Build::new().cpp(true).std("c++17").include(include).file("cpp/border.cpp").warnings(true).compile("onebit_ggml_border");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-rpath,$ORIGIN");
 }

@@ -68,9 +68,7 @@ impl Text {
     }
 
     fn into_string(self) -> String {
-        CStr::from_bytes_until_nul(&self.0)
-            .map(|text| text.to_string_lossy().into_owned())
-            .unwrap_or_default()
+        CStr::from_bytes_until_nul(&self.0).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
     }
 }
 
@@ -217,16 +215,5 @@ pub unsafe fn memory(ctx: *const sys::llama_context) -> (Bytes, Bytes) {
     // SAFETY: the caller's promise; room for six numbers.
     unsafe { raw::onebit_memory(ctx, out.as_mut_ptr()) };
     let [a, b, c, d, e, f] = out;
-    (
-        Bytes {
-            weights: a,
-            state: b,
-            scratch: c,
-        },
-        Bytes {
-            weights: d,
-            state: e,
-            scratch: f,
-        },
-    )
+    (Bytes { weights: a, state: b, scratch: c }, Bytes { weights: d, state: e, scratch: f })
 }

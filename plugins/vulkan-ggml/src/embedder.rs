@@ -39,19 +39,11 @@ impl GgmlEmbedder {
         // SAFETY: the model is alive.
         let dimension = u32::try_from(unsafe { sys::llama_model_n_embd_out(weights.as_ptr()) }).unwrap_or(0);
         let trained = u32::try_from(weights.facts.context_trained).unwrap_or(u32::MAX);
-        let max_tokens = if trained == 0 {
-            weights.settings.embed_tokens
-        } else {
-            weights.settings.embed_tokens.min(trained)
-        };
+        let max_tokens = if trained == 0 { weights.settings.embed_tokens } else { weights.settings.embed_tokens.min(trained) };
         Ok(Some(Self {
             weights: Arc::clone(weights),
             pooling,
-            limits: EmbedLimits {
-                dimension,
-                max_tokens,
-                pooling: name.to_owned(),
-            },
+            limits: EmbedLimits { dimension, max_tokens, pooling: name.to_owned() },
             context: Mutex::new(None),
         }))
     }
@@ -103,11 +95,7 @@ impl GgmlEmbedder {
         match answer {
             Ok(0) => {}
             Ok(answer) => {
-                return Err(failure::compute(
-                    &[],
-                    &format!("llama_decode answers {answer}"),
-                    &self.weights.place,
-                ));
+                return Err(failure::compute(&[], &format!("llama_decode answers {answer}"), &self.weights.place));
             }
             Err(thrown) => return Err(failure::compute(&[], &thrown, &self.weights.place)),
         }
@@ -145,11 +133,7 @@ impl Embedder for GgmlEmbedder {
     fn embed(&self, texts: &[&[u32]], normalise: bool, cancel: Cancel<'_>, out: &mut [f32]) -> Result<(), Error> {
         let dimension = self.limits.dimension as usize;
         if dimension == 0 || out.len() != texts.len() * dimension {
-            return Err(Error::invalid_argument(format!(
-                "room for {} values, {} texts of {dimension}",
-                out.len(),
-                texts.len()
-            )));
+            return Err(Error::invalid_argument(format!("room for {} values, {} texts of {dimension}", out.len(), texts.len())));
         }
         let vocabulary = self.weights.n_vocab();
         let mut longest = 0;
@@ -161,9 +145,7 @@ impl Embedder for GgmlEmbedder {
                 return Err(Error::context_overflow(self.limits.max_tokens.into(), text.len() as u64));
             }
             if let Some(token) = text.iter().find(|&&token| token >= vocabulary) {
-                return Err(Error::invalid_argument(format!(
-                    "text {index}: token {token}, the vocabulary has {vocabulary}"
-                )));
+                return Err(Error::invalid_argument(format!("text {index}: token {token}, the vocabulary has {vocabulary}")));
             }
             longest = longest.max(text.len() as u32);
         }
@@ -191,13 +173,7 @@ impl Embedder for GgmlEmbedder {
                 })
                 .count();
             let next = done + group;
-            self.compute(
-                &mut context,
-                &texts[done..next],
-                normalise,
-                cancel,
-                &mut out[done * dimension..next * dimension],
-            )?;
+            self.compute(&mut context, &texts[done..next], normalise, cancel, &mut out[done * dimension..next * dimension])?;
             done = next;
         }
         *held = Some((context, capacity));

@@ -35,10 +35,7 @@ const SIGNS: &[(&str, Kind)] = &[
 
 fn kind(heard: &[String], thrown: &str) -> Kind {
     let all = format!("{}\n{thrown}", heard.join("\n")).to_lowercase();
-    SIGNS
-        .iter()
-        .find(|(sign, _)| all.contains(sign))
-        .map_or(Kind::Other, |(_, kind)| *kind)
+    SIGNS.iter().find(|(sign, _)| all.contains(sign)).map_or(Kind::Other, |(_, kind)| *kind)
 }
 
 /// The most telling words: the first complaint, without the function's name.
@@ -82,17 +79,10 @@ pub fn refusal(heard: &[String], thrown: &str) -> (Reason, String) {
 pub fn context(heard: &[String], thrown: &str, weights: &Weights, shape: &Shape) -> Error {
     let words = words(heard, thrown);
     let f16 = weights.facts.kv_bytes_per_token_f16.saturating_mul(shape.context.into());
-    let state = weights
-        .settings
-        .kv_type
-        .scaled(f16)
-        .saturating_add(weights.facts.state_bytes_per_sequence.saturating_mul(shape.sequences.into()));
+    let state =
+        weights.settings.kv_type.scaled(f16).saturating_add(weights.facts.state_bytes_per_sequence.saturating_mul(shape.sequences.into()));
     match kind(heard, thrown) {
-        Kind::Memory => memory(
-            &weights.place,
-            state,
-            format!("no memory for a context of {} positions: {words}", shape.context),
-        ),
+        Kind::Memory => memory(&weights.place, state, format!("no memory for a context of {} positions: {words}", shape.context)),
         Kind::DeviceLost => Error::device_lost(format!("the device failed while making a context: {words}")),
         Kind::Unsupported => Error::unsupported(format!("this model cannot have such a context: {words}")),
         Kind::Other => Error::internal(format!("llama.cpp makes no context: {words}")),
@@ -113,9 +103,7 @@ pub fn compute(heard: &[String], thrown: &str, place: &Place) -> Error {
 pub fn available_host_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib: Option<u64> = line
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|number| number.parse().ok());
+    let kib: Option<u64> = line.and_then(|rest| rest.split_whitespace().next()).and_then(|number| number.parse().ok());
     kib.map_or(0, |kib| kib.saturating_mul(1024))
 }
 
@@ -131,13 +119,7 @@ mod tests {
         assert_eq!(words(&unknown, ""), "error loading model: unknown model architecture: 'clip9'");
         assert_eq!(kind(&[], "vk::Device::allocateMemory: ErrorOutOfDeviceMemory"), Kind::Memory);
         assert_eq!(kind(&[], "vk::Queue::submit: ErrorDeviceLost"), Kind::DeviceLost);
-        assert_eq!(
-            kind(
-                &heard("llama_model_load: error loading model: missing tensor 'output_norm.weight'"),
-                ""
-            ),
-            Kind::Other
-        );
+        assert_eq!(kind(&heard("llama_model_load: error loading model: missing tensor 'output_norm.weight'"), ""), Kind::Other);
         assert_eq!(words(&[], ""), "llama.cpp gives no reason");
     }
 }

@@ -56,20 +56,14 @@ pub fn estimate(
             fit.weights_device = if shared { weights } else { weights.saturating_sub(table) };
             fit.scratch_device = scratch;
             // Inputs of a batch and its logits on their way back.
-            fit.scratch_host = u64::from(settings.ubatch)
-                .saturating_mul(facts.embedding.saturating_add(context))
-                .saturating_mul(4);
+            fit.scratch_host = u64::from(settings.ubatch).saturating_mul(facts.embedding.saturating_add(context)).saturating_mul(4);
         }
     }
     Ok(fit)
 }
 
 fn tensor_bytes(files: &Files, name: &str) -> u64 {
-    files
-        .headers
-        .iter()
-        .find_map(|header| header.tensor(name))
-        .map_or(0, |tensor| tensor.bytes)
+    files.headers.iter().find_map(|header| header.tensor(name)).map_or(0, |tensor| tensor.bytes)
 }
 
 /// Compute buffers for one piece of a batch: logits, the widest activations of a block, and the attention mask.

@@ -30,10 +30,7 @@ impl Files {
     /// Reads and checks the headers of the model at `path`.
     pub fn open(path: &Path) -> Result<Self, GgufError> {
         let headers = Gguf::open_all(path)?;
-        let io = |text: &str| GgufError::Parts {
-            path: path.to_owned(),
-            problem: text.to_owned(),
-        };
+        let io = |text: &str| GgufError::Parts { path: path.to_owned(), problem: text.to_owned() };
         let paths = (0..headers.len())
             .map(|index| {
                 let file = if index == 0 {
@@ -72,11 +69,23 @@ pub fn examine(files: &Files) -> Result<(), (Reason, String)> {
     match unsafe { border::model_load(&files.paths, &params) } {
         Ok(model) => {
             // SAFETY: just made, ours alone.
+            let translates = unsafe { is_encoder_decoder(model) };
+            // SAFETY: as above.
             unsafe { sys::llama_model_free(model) };
-            Ok(())
+            if translates { Err((Reason::UnsupportedModel, ENCODER_DECODER.to_owned())) } else { Ok(()) }
         }
         Err(thrown) => Err(failure::refusal(&listener.heard(), &thrown)),
     }
+}
+
+const ENCODER_DECODER: &str = "this is an encoder-decoder model; this plugin serves models that only encode or only decode";
+
+/// # Safety
+///
+/// `model` is alive.
+unsafe fn is_encoder_decoder(model: *const sys::llama_model) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { sys::llama_model_has_encoder(model) && sys::llama_model_has_decoder(model) }
 }
 
 struct Watch<'a> {
@@ -106,11 +115,7 @@ pub fn load(
         let (free, total) = device.memory();
         // The driver pages out what does not fit, which is slower than not loading at all; 0 = it does not tell.
         if total > 0 && want > free {
-            return Err(Error::out_of_device_memory(
-                want,
-                free,
-                format!("the weights need {want} bytes, the device has {free} free"),
-            ));
+            return Err(Error::out_of_device_memory(want, free, format!("the weights need {want} bytes, the device has {free} free")));
         }
     }
     // SAFETY: returns a struct by value.
@@ -123,11 +128,7 @@ pub fn load(
     params.devices = devices.as_mut_ptr();
     params.n_gpu_layers = if matches!(place, Place::Cpu) { 0 } else { i32::MAX };
     params.split_mode = sys::LLAMA_SPLIT_MODE_LAYER;
-    params.load_mode = if settings.mmap {
-        sys::LLAMA_LOAD_MODE_MMAP
-    } else {
-        sys::LLAMA_LOAD_MODE_NONE
-    };
+    params.load_mode = if settings.mmap { sys::LLAMA_LOAD_MODE_MMAP } else { sys::LLAMA_LOAD_MODE_NONE };
     let mut watch = Watch { progress, cancel };
     params.progress_callback = Some(on_progress);
     params.progress_callback_user_data = (&raw mut watch).cast();
@@ -144,26 +145,29 @@ pub fn load(
     };
     // SAFETY: just loaded, ours alone.
     let weights = Arc::new(unsafe { Weights::new(model, place, facts, threads, settings) });
+    // SAFETY: the model is alive.
+    if unsafe { is_encoder_decoder(weights.as_ptr()) } {
+        return Err(Error::unsupported(ENCODER_DECODER));
+    }
     warm_up(&weights, cancel)?;
     progress(1.0);
     Ok(weights)
 }
 
-/// Computes one token and a few, in a small context that is thrown away. Reads every weight once, compiles every shader that decoding and
-/// reading a prompt need, and proves that the device computes.
+/// Computes a few tokens and then one, in a small context that is thrown away. Reads every weight once, compiles the shaders that decoding
+/// and reading a prompt need, and proves that the device computes.
 fn warm_up(weights: &Arc<Weights>, cancel: Cancel<'_>) -> Result<(), Error> {
     cancel.check()?;
-    const FEW: usize = 8;
     let settings = &weights.settings;
-    let threads = (weights.threads, weights.threads);
-    let shape = Shape {
-        context: 256,
-        sequences: 1,
-        batch: FEW as u32,
-        ubatch: FEW as u32,
-        threads,
-        pooling: None,
+    let batches: &[u32] = match weights.place {
+        // A GPU has other shaders for long batches; compiling them now costs the first prompt nothing.
+        Place::Vulkan { software: false, .. } => &[settings.ubatch.min(512), 8, 1],
+        // No shaders to compile, or a compiler so slow that nobody would wait for what may never be used.
+        Place::Cpu | Place::Vulkan { software: true, .. } => &[settings.ubatch.min(8), 1],
     };
+    let most = batches.iter().copied().max().unwrap_or(1);
+    let threads = (weights.threads, weights.threads);
+    let shape = Shape { context: batches.iter().sum(), sequences: 1, batch: most, ubatch: most, threads, pooling: None };
     let mut context = Context::new(weights, settings, &shape)?;
     // SAFETY: the context is alive.
     let (host, device) = unsafe { border::memory(context.as_ptr()) };
@@ -175,22 +179,16 @@ fn warm_up(weights: &Arc<Weights>, cancel: Cancel<'_>) -> Result<(), Error> {
             device.weights + host.weights
         )));
     }
-    for rows in [FEW, 1] {
-        let mut tokens = vec![0_i32; rows];
-        // llama_batch_get_one's job, without its deprecation: positions follow, sequence 0, logits of the last row.
+    for &rows in batches {
+        let mut tokens = vec![0_i32; rows as usize];
+        // Positions follow each other, sequence 0, logits of the last row.
         // SAFETY: the tokens live until the call ends.
         let batch = unsafe { sys::llama_batch_get_one(tokens.as_mut_ptr(), i32::try_from(rows).unwrap_or(1)) };
         // SAFETY: the batch has the length of its tokens and no other arrays.
         match unsafe { context.decode(&batch, cancel) } {
             Ok(0) => {}
             _ if cancel.is_set() => return Err(Error::cancelled()),
-            Ok(answer) => {
-                return Err(failure::compute(
-                    &[],
-                    &format!("the first batch ended with {answer}"),
-                    &weights.place,
-                ));
-            }
+            Ok(answer) => return Err(failure::compute(&[], &format!("the first batch ended with {answer}"), &weights.place)),
             Err(thrown) => return Err(failure::compute(&[], &thrown, &weights.place)),
         }
     }

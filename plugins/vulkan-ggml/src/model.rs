@@ -27,9 +27,8 @@ impl GgmlModel {
     pub fn new(weights: &Arc<Weights>, file: &Gguf, computes_on: String) -> Result<Self, Error> {
         // SAFETY: the model is alive.
         let generates = unsafe { sys::llama_model_has_decoder(weights.as_ptr()) && !sys::llama_model_has_encoder(weights.as_ptr()) };
-        let causal = file
-            .boolean(&format!("{}.attention.causal", weights.facts.architecture))
-            .map_err(|error| Error::corrupt(error.to_string()))?;
+        let causal =
+            file.boolean(&format!("{}.attention.causal", weights.facts.architecture)).map_err(|error| Error::corrupt(error.to_string()))?;
         // SAFETY: as above.
         let diffuses = unsafe { sys::llama_model_is_diffusion(weights.as_ptr()) };
         let generates = generates && causal != Some(false) && !diffuses;
@@ -39,9 +38,7 @@ impl GgmlModel {
                 architecture: weights.facts.architecture.clone(),
                 quantisation: weights.facts.quantisation.clone(),
             },
-            forward: generates.then(|| GgmlForward {
-                weights: Arc::clone(weights),
-            }),
+            forward: generates.then(|| GgmlForward { weights: Arc::clone(weights) }),
             tokenizer: GgmlTokenizer::new(weights, file)?,
             embedder: GgmlEmbedder::new(weights, file)?,
         })

@@ -48,11 +48,7 @@ impl DeviceHandle {
         // SAFETY: the device lives until the process ends, and so does its description.
         let text = unsafe { sys::ggml_backend_dev_description(self.0) };
         // SAFETY: ggml's texts end with zero; null is excluded.
-        if text.is_null() {
-            String::new()
-        } else {
-            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-        }
+        if text.is_null() { String::new() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() }
     }
 
     /// Bytes free and in all, as far as the driver tells; 0 = it does not.
@@ -112,10 +108,7 @@ impl Modules {
             })
             .clone()?;
         devices.into_iter().find(|device| device.physical.uuid == *uuid).ok_or_else(|| {
-            Refusal::new(
-                Reason::Failed,
-                "the Vulkan driver does not list this device to ggml (GGML_VK_VISIBLE_DEVICES, or it is gone)",
-            )
+            Refusal::new(Reason::Failed, "the Vulkan driver does not list this device to ggml (GGML_VK_VISIBLE_DEVICES, or it is gone)")
         })
     }
 }
@@ -128,10 +121,7 @@ fn folder() -> Result<PathBuf, Refusal> {
     // SAFETY: the address of one of our own functions, and a struct to write to.
     let found = unsafe { libc::dladdr(own as *const c_void, &raw mut info) };
     if found == 0 || info.dli_fname.is_null() {
-        return Err(Refusal::new(
-            Reason::Failed,
-            "the dynamic linker does not say where the plugin lies",
-        ));
+        return Err(Refusal::new(Reason::Failed, "the dynamic linker does not say where the plugin lies"));
     }
     // SAFETY: the linker's texts end with zero and live as long as the library.
     let file = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes()));
@@ -157,25 +147,12 @@ fn load_cpu(folder: &Path) -> Result<Cpu, Refusal> {
         }
     }
     let Some((score, path)) = best else {
-        return Err(missing(format!(
-            "no libggml-cpu-*.so in {} suits this processor; reinstall the plugin",
-            folder.display()
-        )));
+        return Err(missing(format!("no libggml-cpu-*.so in {} suits this processor; reinstall the plugin", folder.display())));
     };
-    let device = load_module(&path)?
-        .first()
-        .copied()
-        .ok_or_else(|| missing(format!("{} has no device", path.display())))?;
-    let variant = path
-        .file_stem()
-        .and_then(OsStr::to_str)
-        .and_then(|name| name.strip_prefix("libggml-cpu-"))
-        .unwrap_or_default();
+    let device = load_module(&path)?.first().copied().ok_or_else(|| missing(format!("{} has no device", path.display())))?;
+    let variant = path.file_stem().and_then(OsStr::to_str).and_then(|name| name.strip_prefix("libggml-cpu-")).unwrap_or_default();
     logs::say(Level::Info, "modules", &format!("CPU module {variant} (score {score})"));
-    Ok(Cpu {
-        device,
-        variant: variant.to_owned(),
-    })
+    Ok(Cpu { device, variant: variant.to_owned() })
 }
 
 /// How well a CPU module suits this processor; `None` or 0 = not at all.
@@ -205,33 +182,22 @@ fn load_module(path: &Path) -> Result<Vec<DeviceHandle>, Refusal> {
     let listener = logs::Listener::start();
     let reg = border::backend_load(&text).map_err(|thrown| {
         let heard = listener.heard().join("; ");
-        Refusal::new(
-            Reason::MissingDriver,
-            format!("{} cannot be loaded: {thrown}{heard}", path.display()),
-        )
+        Refusal::new(Reason::MissingDriver, format!("{} cannot be loaded: {thrown}{heard}", path.display()))
     })?;
     // SAFETY: a registry that was just loaded; modules are never unloaded.
     let count = unsafe { sys::ggml_backend_reg_dev_count(reg) };
     // SAFETY: as above, with an index below the count.
-    Ok((0..count)
-        .map(|i| DeviceHandle(unsafe { sys::ggml_backend_reg_dev_get(reg, i) }))
-        .collect())
+    Ok((0..count).map(|i| DeviceHandle(unsafe { sys::ggml_backend_reg_dev_get(reg, i) })).collect())
 }
 
 fn load_vulkan(folder: &Path) -> Result<Vec<VulkanDevice>, Refusal> {
     let path = folder.join("libggml-vulkan.so");
     if !path.exists() {
-        return Err(Refusal::new(
-            Reason::MissingDriver,
-            format!("{} is not there; reinstall the plugin", path.display()),
-        ));
+        return Err(Refusal::new(Reason::MissingDriver, format!("{} is not there; reinstall the plugin", path.display())));
     }
     let physical = vulkan::list()?;
     if physical.is_empty() {
-        return Err(Refusal::new(
-            Reason::MissingDriver,
-            "Vulkan lists no device; install the driver's Vulkan package",
-        ));
+        return Err(Refusal::new(Reason::MissingDriver, "Vulkan lists no device; install the driver's Vulkan package"));
     }
     let visible = vulkan::visible(physical.len())?;
     let devices = load_module(&path)?;
@@ -246,11 +212,7 @@ fn load_vulkan(folder: &Path) -> Result<Vec<VulkanDevice>, Refusal> {
         let Some(physical) = physical.get(index).cloned() else { continue };
         // Both lists come from the same driver; should they ever disagree, computing on the wrong device would be worse than not at all.
         if device.description() != physical.name {
-            let text = format!(
-                "ggml calls device {index} {:?}, the driver {:?}",
-                device.description(),
-                physical.name
-            );
+            let text = format!("ggml calls device {index} {:?}, the driver {:?}", device.description(), physical.name);
             return Err(Refusal::new(Reason::Failed, text));
         }
         found.push(VulkanDevice { device, physical });
@@ -261,9 +223,5 @@ fn load_vulkan(folder: &Path) -> Result<Vec<VulkanDevice>, Refusal> {
 /// The system's name of a null-terminated constant, for `facts`.
 pub fn text(pointer: *const c_char) -> String {
     // SAFETY: only called with constants of ggml and llama.cpp, which end with zero; null is excluded.
-    if pointer.is_null() {
-        String::new()
-    } else {
-        unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
-    }
+    if pointer.is_null() { String::new() } else { unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned() }
 }

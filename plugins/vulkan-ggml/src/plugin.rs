@@ -35,11 +35,7 @@ impl GgmlPlugin {
         let cpu = self.modules.cpu()?;
         match device.kind {
             DeviceKind::Cpu => {
-                let name = if device.name.is_empty() {
-                    cpu.device.description()
-                } else {
-                    device.name.clone()
-                };
+                let name = if device.name.is_empty() { cpu.device.description() } else { device.name.clone() };
                 Ok((Place::Cpu, format!("{name} (CPU, {})", cpu.variant)))
             }
             DeviceKind::Vulkan => {
@@ -51,18 +47,9 @@ impl GgmlPlugin {
                     ));
                 }
                 let name = format!("{} (Vulkan)", found.physical.name);
-                Ok((
-                    Place::Vulkan {
-                        device: found.device,
-                        software: found.physical.software,
-                    },
-                    name,
-                ))
+                Ok((Place::Vulkan { device: found.device, software: found.physical.software }, name))
             }
-            _ => Err(Refusal::new(
-                Reason::WrongKind,
-                "this plugin computes on the CPU and on Vulkan devices",
-            )),
+            _ => Err(Refusal::new(Reason::WrongKind, "this plugin computes on the CPU and on Vulkan devices")),
         }
     }
 
@@ -87,9 +74,7 @@ impl GgmlPlugin {
 impl Plugin for GgmlPlugin {
     fn new(host: Host) -> Result<Self, Error> {
         logs::route(host);
-        Ok(Self {
-            modules: Modules::default(),
-        })
+        Ok(Self { modules: Modules::default() })
     }
 
     fn info(&self) -> Info {
@@ -119,10 +104,7 @@ impl Plugin for GgmlPlugin {
             DeviceKind::Vulkan if request.device.software || request.device.integrated => Side::Host,
             DeviceKind::Vulkan => Side::Device,
             _ => {
-                return Ok(Fit::refused(
-                    Reason::WrongKind,
-                    "this plugin computes on the CPU and on Vulkan devices",
-                ));
+                return Ok(Fit::refused(Reason::WrongKind, "this plugin computes on the CPU and on Vulkan devices"));
             }
         };
         let files = match Files::open(request.path) {
@@ -152,9 +134,7 @@ impl Plugin for GgmlPlugin {
             _ => Error::corrupt(error.to_string()),
         })?;
         progress(0.0);
-        let (place, name) = self
-            .place(request.device)
-            .map_err(|refusal| Error::device_unavailable(refusal.text))?;
+        let (place, name) = self.place(request.device).map_err(|refusal| Error::device_unavailable(refusal.text))?;
         let threads = request.threads.unwrap_or_else(threads::available).max(1);
         let weights = load::load(&files, place, threads, settings, progress, cancel)?;
         Ok(Box::new(GgmlModel::new(&weights, files.first()?, name)?))

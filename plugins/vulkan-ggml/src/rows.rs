@@ -28,12 +28,7 @@ pub struct Rows {
 impl Rows {
     /// Empty sequences in a context of `context` positions.
     pub fn new(context: u32, sequences: u32) -> Self {
-        Self {
-            context,
-            sequences: vec![Vec::new(); sequences as usize],
-            users: HashMap::new(),
-            next_place: 0,
-        }
+        Self { context, sequences: vec![Vec::new(); sequences as usize], users: HashMap::new(), next_place: 0 }
     }
 
     /// Places in use.
@@ -80,11 +75,7 @@ impl Rows {
             next.insert(sequence, Some(position + 1));
         }
         let need = self.used() + positions.len() as u64;
-        if need > u64::from(self.context) {
-            Err(Error::context_overflow(self.context.into(), need))
-        } else {
-            Ok(())
-        }
+        if need > u64::from(self.context) { Err(Error::context_overflow(self.context.into(), need)) } else { Ok(()) }
     }
 
     /// Enters a batch that was checked and computed.
@@ -107,16 +98,9 @@ impl Rows {
     /// Lets `destination`, which must be empty, share `p0 ..< p1` of `source`.
     pub fn copy(&mut self, source: u32, destination: u32, p0: u32, p1: u32) -> Result<(), Error> {
         if !self.is_empty(destination)? {
-            return Err(Error::invalid_argument(format!(
-                "sequence {destination} is not empty; a copy needs an empty destination"
-            )));
+            return Err(Error::invalid_argument(format!("sequence {destination} is not empty; a copy needs an empty destination")));
         }
-        let shared: Vec<Row> = self
-            .rows(source)?
-            .iter()
-            .copied()
-            .filter(|row| (p0..p1).contains(&row.position))
-            .collect();
+        let shared: Vec<Row> = self.rows(source)?.iter().copied().filter(|row| (p0..p1).contains(&row.position)).collect();
         for row in &shared {
             *self.users.entry(row.place).or_insert(0) += 1;
         }
@@ -154,11 +138,7 @@ impl Rows {
 
     /// Places that would be in use if `sequence` were replaced by `count` rows of its own.
     pub fn used_with(&self, sequence: u32, count: u64) -> Result<u64, Error> {
-        let freed = self
-            .rows(sequence)?
-            .iter()
-            .filter(|row| self.users.get(&row.place) == Some(&1))
-            .count();
+        let freed = self.rows(sequence)?.iter().filter(|row| self.users.get(&row.place) == Some(&1)).count();
         Ok(self.used() - freed as u64 + count)
     }
 

@@ -80,14 +80,8 @@ mod tests {
 
     #[test]
     fn ordinary_text_stays_in_one_piece() {
-        for text in [
-            "",
-            "Hello, world",
-            "    indented\n\n\n",
-            "漢字かな交じり文。",
-            &"word ".repeat(100_000),
-            &"=".repeat(LONGEST),
-        ] {
+        for text in ["", "Hello, world", "    indented\n\n\n", "漢字かな交じり文。", &"word ".repeat(100_000), &"=".repeat(LONGEST)]
+        {
             assert_eq!(pieces(text), [text]);
         }
     }

@@ -48,18 +48,12 @@ unsafe impl Send for Buffers {}
 impl GgmlSession {
     /// Makes a session of `weights`.
     pub fn open(weights: &Arc<Weights>, args: &SessionArgs<'_>) -> Result<Self, Error> {
-        let settings = if args.options.iter().next().is_some() {
-            Settings::read(args.options)?
-        } else {
-            weights.settings
-        };
+        let settings = if args.options.iter().next().is_some() { Settings::read(args.options)? } else { weights.settings };
         // SAFETY: asks for a constant.
         let most = u32::try_from(unsafe { sys::llama_max_parallel_sequences() }).unwrap_or(u32::MAX);
-        for (name, value, most) in [
-            ("context", args.context, i32::MAX as u32),
-            ("sequences", args.sequences, most),
-            ("batch", args.batch, args.context),
-        ] {
+        for (name, value, most) in
+            [("context", args.context, i32::MAX as u32), ("sequences", args.sequences, most), ("batch", args.batch, args.context)]
+        {
             if value == 0 || value > most {
                 return Err(Error::invalid_argument(format!("{name} = {value} is not between 1 and {most}")));
             }
@@ -69,10 +63,7 @@ impl GgmlSession {
             sequences: args.sequences,
             batch: args.batch,
             ubatch: args.batch.min(settings.ubatch),
-            threads: (
-                args.threads_decode.unwrap_or(weights.threads),
-                args.threads_prefill.unwrap_or(weights.threads),
-            ),
+            threads: (args.threads_decode.unwrap_or(weights.threads), args.threads_prefill.unwrap_or(weights.threads)),
             pooling: None,
         };
         let context = Context::new(weights, &settings, &shape)?;
@@ -103,16 +94,12 @@ impl GgmlSession {
         if self.can_cut || self.rows.is_whole(sequence, p0, p1)? {
             return Ok(());
         }
-        Err(Error::unsupported(format!(
-            "this model's state can only be {what} as a whole sequence"
-        )))
+        Err(Error::unsupported(format!("this model's state can only be {what} as a whole sequence")))
     }
 
     fn usable(&self, sequence: u32) -> Result<(), Error> {
         match self.broken.get(sequence as usize) {
-            Some(true) => Err(Error::invalid_argument(format!(
-                "sequence {sequence} is half computed after a cancel; remove it first"
-            ))),
+            Some(true) => Err(Error::invalid_argument(format!("sequence {sequence} is half computed after a cancel; remove it first"))),
             _ => Ok(()),
         }
     }
@@ -142,17 +129,11 @@ impl GgmlSession {
         let buffers = &mut self.buffers;
         buffers.counts.resize(n, 1);
         buffers.sequences.clear();
-        buffers
-            .sequences
-            .extend(batch.sequences[from..to].iter().map(|&sequence| signed(sequence)));
+        buffers.sequences.extend(batch.sequences[from..to].iter().map(|&sequence| signed(sequence)));
         buffers.pointers.clear();
-        buffers
-            .pointers
-            .extend(buffers.sequences.iter_mut().map(|sequence| &raw mut *sequence));
+        buffers.pointers.extend(buffers.sequences.iter_mut().map(|sequence| &raw mut *sequence));
         buffers.wanted.clear();
-        buffers
-            .wanted
-            .extend(batch.wants_logits[from..to].iter().map(|&wanted| i8::from(wanted != 0)));
+        buffers.wanted.extend(batch.wants_logits[from..to].iter().map(|&wanted| i8::from(wanted != 0)));
         let width = self.context.weights().embedding_width();
         let (token, embd) = match batch.input {
             Input::Tokens(tokens) => (tokens[from..to].as_ptr().cast::<i32>().cast_mut(), core::ptr::null_mut()),
@@ -178,17 +159,10 @@ impl GgmlSession {
             Ok(0) => Ok(()),
             Ok(1) => {
                 let context = u64::from(self.rows.context());
-                Err(Error::context_overflow(
-                    context,
-                    (self.rows.used() + batch.rows() as u64).max(context + 1),
-                ))
+                Err(Error::context_overflow(context, (self.rows.used() + batch.rows() as u64).max(context + 1)))
             }
             Ok(2) => Err(Error::cancelled()),
-            Ok(answer) => Err(failure::compute(
-                &[],
-                &format!("llama_decode answers {answer}"),
-                &self.context.weights().place,
-            )),
+            Ok(answer) => Err(failure::compute(&[], &format!("llama_decode answers {answer}"), &self.context.weights().place)),
             Err(thrown) => Err(failure::compute(&[], &thrown, &self.context.weights().place)),
         }
     }
@@ -220,10 +194,7 @@ impl Session for GgmlSession {
             return Ok(&[]);
         }
         if rows > self.context.batch() {
-            return Err(Error::invalid_argument(format!(
-                "a batch of {rows} rows; this session was opened for {}",
-                self.context.batch()
-            )));
+            return Err(Error::invalid_argument(format!("a batch of {rows} rows; this session was opened for {}", self.context.batch())));
         }
         for &sequence in batch.sequences {
             self.usable(sequence)?;
@@ -250,11 +221,7 @@ impl Session for GgmlSession {
             from = to;
         }
         self.rows.enter(batch.positions, batch.sequences);
-        if self.buffers.logits.is_empty() {
-            self.logits(last_wanted)
-        } else {
-            Ok(&self.buffers.logits)
-        }
+        if self.buffers.logits.is_empty() { self.logits(last_wanted) } else { Ok(&self.buffers.logits) }
     }
 
     fn seq_copy(&mut self, source: u32, destination: u32, p0: u32, p1: u32) -> Result<(), Error> {
@@ -269,11 +236,7 @@ impl Session for GgmlSession {
     fn seq_remove(&mut self, sequence: u32, p0: u32, p1: u32) -> Result<(), Error> {
         self.whole_or_cut(sequence, p0, p1, "removed")?;
         let broken = self.broken.get(sequence as usize) == Some(&true);
-        let (from, to) = if self.rows.is_whole(sequence, p0, p1)? || broken {
-            (-1, -1)
-        } else {
-            (signed(p0), end(p1))
-        };
+        let (from, to) = if self.rows.is_whole(sequence, p0, p1)? || broken { (-1, -1) } else { (signed(p0), end(p1)) };
         // SAFETY: the context is alive; the sequence exists.
         if !unsafe { sys::llama_memory_seq_rm(self.context.memory(), signed(sequence), from, to) } {
             return Err(Error::unsupported("this model's state can only be removed as a whole sequence"));
@@ -323,11 +286,7 @@ impl Session for GgmlSession {
             // Nothing of a half-loaded state may stay.
             // SAFETY: the context is alive; the sequence exists.
             unsafe { sys::llama_memory_seq_rm(self.context.memory(), signed(sequence), -1, -1) };
-            return Err(failure::compute(
-                &[],
-                &format!("the state could not be loaded; {thrown}"),
-                &self.context.weights().place,
-            ));
+            return Err(failure::compute(&[], &format!("the state could not be loaded; {thrown}"), &self.context.weights().place));
         }
         self.rows.restore(sequence, &positions);
         Ok(())

@@ -72,14 +72,7 @@ impl FlashAttention {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            kv_type: KvType::F16,
-            flash_attention: FlashAttention::Auto,
-            ubatch: 512,
-            mmap: true,
-            swa_full: true,
-            embed_tokens: 2048,
-        }
+        Self { kv_type: KvType::F16, flash_attention: FlashAttention::Auto, ubatch: 512, mmap: true, swa_full: true, embed_tokens: 2048 }
     }
 }
 
@@ -113,9 +106,7 @@ impl Settings {
             }
         }
         if settings.kv_type == KvType::Q8_0 && settings.flash_attention == FlashAttention::Off {
-            return Err(Error::invalid_argument(
-                "option kv_type = q8_0 needs flash attention; leave flash_attention on auto",
-            ));
+            return Err(Error::invalid_argument("option kv_type = q8_0 needs flash attention; leave flash_attention on auto"));
         }
         Ok(settings)
     }

@@ -92,13 +92,8 @@ pub fn read(buffer: &[u8], fingerprint: u64) -> Result<(Vec<u32>, &[u8]), Error>
         return Err(damaged("it belongs to another model, other settings or another version"));
     }
     let list_bytes = usize::try_from(number(count)).ok().and_then(|count| count.checked_mul(4));
-    let (list, payload) = list_bytes
-        .and_then(|bytes| rest.split_at_checked(bytes))
-        .ok_or_else(|| damaged("it is cut off"))?;
-    let payload = usize::try_from(number(length))
-        .ok()
-        .and_then(|length| payload.get(..length))
-        .ok_or_else(|| damaged("it is cut off"))?;
+    let (list, payload) = list_bytes.and_then(|bytes| rest.split_at_checked(bytes)).ok_or_else(|| damaged("it is cut off"))?;
+    let payload = usize::try_from(number(length)).ok().and_then(|length| payload.get(..length)).ok_or_else(|| damaged("it is cut off"))?;
     if fnv(fnv(FNV_START, list), payload) != number(checksum) {
         return Err(damaged("its checksum is wrong"));
     }
@@ -122,10 +117,7 @@ mod tests {
     fn what_was_written_is_read() {
         let bytes = written();
         let (positions, payload) = read(&bytes, 77).expect("readable");
-        assert_eq!(
-            (positions.as_slice(), payload),
-            ([3, 4].as_slice(), b"the state of two positions".as_slice())
-        );
+        assert_eq!((positions.as_slice(), payload), ([3, 4].as_slice(), b"the state of two positions".as_slice()));
     }
 
     #[test]

@@ -78,11 +78,7 @@ impl GgmlTokenizer {
         // SAFETY: the vocabulary is alive, and the token within it.
         let text = unsafe { sys::llama_vocab_get_text(self.weights.vocab(), signed(id)) };
         // SAFETY: the model's own text, which ends with zero and lives as long as the model; null is excluded.
-        if text.is_null() {
-            &[]
-        } else {
-            unsafe { CStr::from_ptr(text) }.to_bytes()
-        }
+        if text.is_null() { &[] } else { unsafe { CStr::from_ptr(text) }.to_bytes() }
     }
 
     fn encode_piece(&self, text: &str, tokens: &mut Vec<u32>, add_special: bool, parse_special: bool) -> Result<(), Error> {
@@ -127,10 +123,7 @@ impl Tokenizer for GgmlTokenizer {
 
     fn encode(&self, text: &str, how: Encode) -> Result<Vec<u32>, Error> {
         if text.len() > LONGEST_TEXT {
-            return Err(Error::invalid_argument(format!(
-                "a text of {} bytes; at most {LONGEST_TEXT} are encoded",
-                text.len()
-            )));
+            return Err(Error::invalid_argument(format!("a text of {} bytes; at most {LONGEST_TEXT} are encoded", text.len())));
         }
         let mut tokens = Vec::new();
         let pieces = if self.cuts { runs::pieces(text) } else { vec![text] };
@@ -156,10 +149,7 @@ impl Tokenizer for GgmlTokenizer {
         let mut bytes = Vec::with_capacity(4 * tokens.len());
         for &token in tokens {
             if token >= self.vocabulary.size {
-                return Err(Error::invalid_argument(format!(
-                    "token {token}: the vocabulary has {}",
-                    self.vocabulary.size
-                )));
+                return Err(Error::invalid_argument(format!("token {token}: the vocabulary has {}", self.vocabulary.size)));
             }
             let mut room = 32;
             // The second round has the exact number.

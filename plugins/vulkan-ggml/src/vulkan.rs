@@ -31,12 +31,8 @@ pub struct Physical {
 /// All devices, in the driver's order.
 pub fn list() -> Result<Vec<Physical>, Refusal> {
     // SAFETY: loads the system's Vulkan loader, whose constructors are trusted like those of any system library.
-    let entry = unsafe { ash::Entry::load() }.map_err(|error| {
-        Refusal::new(
-            Reason::MissingDriver,
-            format!("libvulkan.so.1 cannot be loaded ({error}); install libvulkan1"),
-        )
-    })?;
+    let entry = unsafe { ash::Entry::load() }
+        .map_err(|error| Refusal::new(Reason::MissingDriver, format!("libvulkan.so.1 cannot be loaded ({error}); install libvulkan1")))?;
     let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
     let info = vk::InstanceCreateInfo::default().application_info(&application);
     // SAFETY: the structs live for the call.
@@ -57,11 +53,7 @@ fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Physical {
     // SAFETY: a device of this instance; the chain lives for the call.
     unsafe { instance.get_physical_device_properties2(device, &mut properties) };
     let kind = properties.properties.device_type;
-    let name = properties
-        .properties
-        .device_name_as_c_str()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let name = properties.properties.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut storage = vk::PhysicalDevice16BitStorageFeatures::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut storage);
     // SAFETY: as above.
@@ -85,10 +77,7 @@ pub fn visible(count: usize) -> Result<Vec<usize>, Refusal> {
             .map(|part| part.parse().ok().filter(|&index| index < count))
             .collect::<Option<Vec<usize>>>()
             .ok_or_else(|| {
-                Refusal::new(
-                    Reason::NotPermitted,
-                    format!("{VISIBLE}={stated} names a device that is not one of the {count}"),
-                )
+                Refusal::new(Reason::NotPermitted, format!("{VISIBLE}={stated} names a device that is not one of the {count}"))
             });
     }
     let all: Vec<usize> = (0..count).collect();
@@ -100,9 +89,5 @@ pub fn visible(count: usize) -> Result<Vec<usize>, Refusal> {
     // SAFETY: two texts that end with zero. `plugin.toml` declares the variable, so the process was spawned with it: the C library replaces
     // a pointer in place and moves nothing that another thread may be reading.
     let status = unsafe { libc::setenv(name.as_ptr(), list.as_ptr(), 1) };
-    if status == 0 {
-        Ok(all)
-    } else {
-        Err(Refusal::new(Reason::Failed, format!("{VISIBLE} cannot be set")))
-    }
+    if status == 0 { Ok(all) } else { Err(Refusal::new(Reason::Failed, format!("{VISIBLE} cannot be set"))) }
 }

@@ -64,13 +64,7 @@ impl Weights {
     ///
     /// `model` came from llama.cpp's loader and belongs to nobody else.
     pub unsafe fn new(model: NonNull<sys::llama_model>, place: Place, facts: GgufFacts, threads: u32, settings: Settings) -> Self {
-        Self {
-            model,
-            place,
-            facts,
-            threads,
-            settings,
-        }
+        Self { model, place, facts, threads, settings }
     }
 
     /// For calls into llama.cpp; alive as long as this.
@@ -100,11 +94,7 @@ impl Weights {
     pub fn can_cut(&self, settings: &Settings) -> bool {
         // SAFETY: the model is alive.
         let (recurrent, hybrid, window) = unsafe {
-            (
-                sys::llama_model_is_recurrent(self.as_ptr()),
-                sys::llama_model_is_hybrid(self.as_ptr()),
-                sys::llama_model_n_swa(self.as_ptr()),
-            )
+            (sys::llama_model_is_recurrent(self.as_ptr()), sys::llama_model_is_hybrid(self.as_ptr()), sys::llama_model_n_swa(self.as_ptr()))
         };
         !recurrent && !hybrid && (window == 0 || settings.swa_full)
     }
@@ -183,11 +173,7 @@ impl Context {
         let heard = listener.heard();
         drop(listener);
         match made.map(NonNull::new) {
-            Ok(Some(ctx)) => Ok(Self {
-                ctx,
-                cancel,
-                weights: Arc::clone(weights),
-            }),
+            Ok(Some(ctx)) => Ok(Self { ctx, cancel, weights: Arc::clone(weights) }),
             Ok(None) => Err(failure::context(&heard, "", weights, shape)),
             Err(thrown) => Err(failure::context(&heard, &thrown, weights, shape)),
         }
