@@ -104,35 +104,18 @@ fn sources() -> PathBuf {
 fn build_rust(package: &str, dir: &Path) -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            package,
-            "--message-format",
-            "json-render-diagnostics",
-        ])
+        .args(["build", "--quiet", "--package", package, "--message-format", "json-render-diagnostics"])
         .current_dir(sources())
         .output()?;
     if !output.status.success() {
-        return Err(io::Error::other(format!(
-            "building {package} failed:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        )));
+        return Err(io::Error::other(format!("building {package} failed:\n{}", String::from_utf8_lossy(&output.stderr))));
     }
     let built = String::from_utf8_lossy(&output.stdout);
-    let library = built
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .find_map(|message| {
-            let of_package = message["reason"] == "compiler-artifact" && message["target"]["name"] == package.replace('-', "_");
-            let files = message["filenames"].as_array()?;
-            files
-                .iter()
-                .filter_map(|file| file.as_str())
-                .find(|file| of_package && file.ends_with(".so"))
-                .map(PathBuf::from)
-        });
+    let library = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()).find_map(|message| {
+        let of_package = message["reason"] == "compiler-artifact" && message["target"]["name"] == package.replace('-', "_");
+        let files = message["filenames"].as_array()?;
+        files.iter().filter_map(|file| file.as_str()).find(|file| of_package && file.ends_with(".so")).map(PathBuf::from)
+    });
     let library = library.ok_or_else(|| io::Error::other(format!("cargo named no library of {package}")))?;
     let place = dir.join(library.file_name().unwrap_or_default());
     fs::copy(&library, &place)?;
@@ -143,18 +126,7 @@ fn build_rust(package: &str, dir: &Path) -> io::Result<PathBuf> {
 pub fn build_c(source: &str, library: &Path, flags: &[&str]) -> io::Result<PathBuf> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| OsString::from("cc"));
     let output = Command::new(compiler)
-        .args([
-            "-std=c11",
-            "-O1",
-            "-g",
-            "-fPIC",
-            "-shared",
-            "-fvisibility=hidden",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pedantic",
-        ])
+        .args(["-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-pedantic"])
         .arg("-I")
         .arg(sources().join("../../plugin-api/include"))
         .arg(format!("-DPLUGIN_VERSION=\"{}\"", env!("CARGO_PKG_VERSION")))
@@ -167,9 +139,6 @@ pub fn build_c(source: &str, library: &Path, flags: &[&str]) -> io::Result<PathB
     if output.status.success() {
         Ok(library.to_owned())
     } else {
-        Err(io::Error::other(format!(
-            "compiling {source} failed:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        )))
+        Err(io::Error::other(format!("compiling {source} failed:\n{}", String::from_utf8_lossy(&output.stderr))))
     }
 }

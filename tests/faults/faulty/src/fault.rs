@@ -83,11 +83,8 @@ impl Fault {
     fn named(name: &str) -> Result<Self, Error> {
         let row = FAULTS.iter().find(|(known, _, _)| *known == name);
         let names = || FAULTS.iter().map(|(name, _, _)| *name).collect::<Vec<_>>().join(", ");
-        row.map(|(_, place, deed)| Self {
-            place: *place,
-            deed: *deed,
-        })
-        .ok_or_else(|| Error::invalid_argument(format!("there is no fault {name:?}; there are {}", names())))
+        row.map(|(_, place, deed)| Self { place: *place, deed: *deed })
+            .ok_or_else(|| Error::invalid_argument(format!("there is no fault {name:?}; there are {}", names())))
     }
 
     pub(crate) fn from_environment() -> Result<Self, Error> {

@@ -24,10 +24,7 @@ impl Plugin for Faulty {
     }
 
     fn info(&self) -> Info {
-        Info {
-            computes_with: "mistakes".into(),
-            facts: Vec::new(),
-        }
+        Info { computes_with: "mistakes".into(), facts: Vec::new() }
     }
 
     fn probe(&self, devices: &[Device]) -> Vec<ProbeReport> {
@@ -42,13 +39,7 @@ impl Plugin for Faulty {
 
     fn fit(&self, request: &FitRequest<'_>) -> Result<Fit, Error> {
         Fault::of(request.path, request.options)?.happen(Place::Fit)?;
-        Ok(Fit {
-            architecture: "faulty".into(),
-            quantisation: "none".into(),
-            weights_host: 1024,
-            context_trained: 4096,
-            ..Fit::usable()
-        })
+        Ok(Fit { architecture: "faulty".into(), quantisation: "none".into(), weights_host: 1024, context_trained: 4096, ..Fit::usable() })
     }
 
     fn open(&self, request: &OpenRequest<'_>, progress: &mut dyn FnMut(f32), _cancel: Cancel<'_>) -> Result<Box<dyn Model>, Error> {

@@ -23,27 +23,9 @@ impl FaultyModel {
         Self {
             fault,
             host,
-            description: ModelDescription {
-                computes_on: "CPU".into(),
-                architecture: "faulty".into(),
-                quantisation: "none".into(),
-            },
-            vocabulary: Vocabulary {
-                size: VOCABULARY,
-                eos: Some(END),
-                eot: Some(END),
-                kind: "bytes".into(),
-                ..Vocabulary::default()
-            },
-            texts: (0..VOCABULARY)
-                .map(|token| {
-                    if token < 128 {
-                        char::from(token as u8).into()
-                    } else {
-                        format!("<{token}>")
-                    }
-                })
-                .collect(),
+            description: ModelDescription { computes_on: "CPU".into(), architecture: "faulty".into(), quantisation: "none".into() },
+            vocabulary: Vocabulary { size: VOCABULARY, eos: Some(END), eot: Some(END), kind: "bytes".into(), ..Vocabulary::default() },
+            texts: (0..VOCABULARY).map(|token| if token < 128 { char::from(token as u8).into() } else { format!("<{token}>") }).collect(),
         }
     }
 }
@@ -83,11 +65,7 @@ impl Forward for FaultyModel {
     }
 
     fn open_session(&self, args: &SessionArgs<'_>) -> Result<Box<dyn Session>, Error> {
-        Ok(Box::new(FaultySession {
-            fault: self.fault,
-            context: args.context,
-            logits: Vec::new(),
-        }))
+        Ok(Box::new(FaultySession { fault: self.fault, context: args.context, logits: Vec::new() }))
     }
 }
 
@@ -99,10 +77,7 @@ struct FaultySession {
 
 impl Session for FaultySession {
     fn allocated(&self) -> Allocation {
-        Allocation {
-            context: self.context,
-            ..Allocation::default()
-        }
+        Allocation { context: self.context, ..Allocation::default() }
     }
 
     fn forward(&mut self, batch: &Batch<'_>) -> Result<&[f32], Error> {
@@ -139,13 +114,7 @@ impl Tokenizer for FaultyModel {
 
     fn token(&self, id: u32) -> Option<TokenInfo<'_>> {
         let text = self.texts.get(id as usize)?;
-        Some(TokenInfo {
-            text,
-            control: id == END,
-            end: id == END,
-            byte: id != END,
-            ..TokenInfo::default()
-        })
+        Some(TokenInfo { text, control: id == END, end: id == END, byte: id != END, ..TokenInfo::default() })
     }
 
     fn encode(&self, text: &str, _how: Encode) -> Result<Vec<u32>, Error> {
