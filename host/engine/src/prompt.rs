@@ -66,9 +66,7 @@ pub(crate) fn tokens(
         match facts.bos {
             Some(bos) => tokens.push(bos),
             None => {
-                return Err(invalid(
-                    "the prompt is empty and this model has no start token; give at least one token".to_owned(),
-                ));
+                return Err(invalid("the prompt is empty and this model has no start token; give at least one token".to_owned()));
             }
         }
     }
@@ -84,10 +82,7 @@ pub(crate) fn text_bytes(prompt: &Prompt) -> usize {
 }
 
 fn invalid(message: String) -> EngineError {
-    EngineError::InvalidRequest {
-        message,
-        param: Some("prompt".to_owned()),
-    }
+    EngineError::InvalidRequest { message, param: Some("prompt".to_owned()) }
 }
 
 fn joined(parts: &[PromptPart]) -> Vec<(Cow<'_, str>, bool)> {

@@ -78,16 +78,8 @@ impl Toy {
     }
 
     pub(crate) fn start(&self) -> Engine {
-        let session = Session {
-            toy: self.clone(),
-            state: vec![Vec::new(); self.limits.sequences as usize],
-            logits: Vec::new(),
-        };
-        let backend = Backend {
-            session: Some(Box::new(session)),
-            vocabulary: Arc::new(self.clone()),
-            embed: Some(Arc::new(self.clone())),
-        };
+        let session = Session { toy: self.clone(), state: vec![Vec::new(); self.limits.sequences as usize], logits: Vec::new() };
+        let backend = Backend { session: Some(Box::new(session)), vocabulary: Arc::new(self.clone()), embed: Some(Arc::new(self.clone())) };
         Engine::start_on(backend).expect("the toy starts").0
     }
 
@@ -101,9 +93,7 @@ impl Toy {
 
     /// The logits after `history`.
     fn row(&self, history: &[TokenId], out: &mut Vec<f32>) {
-        let hash = history
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325u64, |hash, token| mix(hash ^ u64::from(*token)));
+        let hash = history.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, token| mix(hash ^ u64::from(*token)));
         for id in 0..u64::from(SIZE) {
             let noise = (mix(hash ^ (id << 32)) >> 40) as f32 / (1u64 << 24) as f32;
             // Readable bytes, so that texts are texts; now and then the end.
@@ -140,10 +130,7 @@ impl Forward for Session {
         let limits = self.toy.limits;
         let n = rows.tokens.len();
         assert!(n > 0 && n <= limits.batch as usize, "a batch of {n} rows");
-        assert!(
-            rows.positions.len() == n && rows.sequences.len() == n && rows.wants_logits.len() == n,
-            "columns of different length"
-        );
+        assert!(rows.positions.len() == n && rows.sequences.len() == n && rows.wants_logits.len() == n, "columns of different length");
         let mut sequences = rows.sequences.to_vec();
         sequences.dedup();
         self.toy.seen.lock().expect("no panic").push(Seen { rows: n, sequences });
@@ -249,10 +236,7 @@ impl Vocabulary for Toy {
 
 impl Embed for Toy {
     fn limits(&self) -> EmbedLimits {
-        EmbedLimits {
-            dimension: 4,
-            max_tokens: 32,
-        }
+        EmbedLimits { dimension: 4, max_tokens: 32 }
     }
 
     fn embed(&self, texts: &[&[TokenId]], cancel: &CancelFlag) -> Result<Vec<Vec<f32>>, Fault> {
@@ -266,10 +250,7 @@ impl Embed for Toy {
 /// A request for the text `prompt`, greedy.
 pub(crate) fn ask(prompt: &str, max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
-        prompt: Prompt::Parts(vec![PromptPart {
-            text: prompt.to_owned(),
-            control: false,
-        }]),
+        prompt: Prompt::Parts(vec![PromptPart { text: prompt.to_owned(), control: false }]),
         add_special: true,
         max_tokens: Some(max_tokens),
         sampling: Sampling::default(),
@@ -344,23 +325,14 @@ impl Stream {
                 }
             }
         }
-        assert!(
-            self.0.recv_timeout(Duration::from_secs(5)).is_err(),
-            "something after the last event"
-        );
+        assert!(self.0.recv_timeout(Duration::from_secs(5)).is_err(), "something after the last event");
         said
     }
 }
 
 /// What `request` is answered on an engine of its own.
 pub(crate) fn alone(toy: &Toy, request: GenerateRequest) -> Said {
-    let toy = Toy {
-        faults: Arc::default(),
-        seen: Arc::default(),
-        per_row: Duration::ZERO,
-        per_batch: Duration::ZERO,
-        ..toy.clone()
-    };
+    let toy = Toy { faults: Arc::default(), seen: Arc::default(), per_row: Duration::ZERO, per_batch: Duration::ZERO, ..toy.clone() };
     let engine = toy.start();
     Stream::submit(&engine, 0, request).all()
 }

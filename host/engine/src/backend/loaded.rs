@@ -17,13 +17,7 @@ impl LoadedSession {
     /// Wraps a session that was opened with these sizes. A plugin may round the context up; nobody was promised that.
     pub(crate) fn new(session: Session, context: u32, sequences: u32, batch: u32) -> Self {
         let model = session.limits();
-        let limits = ForwardLimits {
-            vocabulary: model.vocabulary,
-            batch,
-            sequences,
-            context,
-            cuttable: model.cut,
-        };
+        let limits = ForwardLimits { vocabulary: model.vocabulary, batch, sequences, context, cuttable: model.cut };
         Self { session, limits }
     }
 }
@@ -64,22 +58,11 @@ impl Vocabulary for Tokenizer {
 
     fn token(&self, id: TokenId) -> Result<TokenFacts, Fault> {
         let facts = Tokenizer::token(self, id)?;
-        Ok(TokenFacts {
-            control: facts.control,
-            end: facts.end,
-            text: facts.text,
-        })
+        Ok(TokenFacts { control: facts.control, end: facts.end, text: facts.text })
     }
 
     fn encode(&self, text: &str, control: bool) -> Result<Vec<TokenId>, Fault> {
-        Ok(Tokenizer::encode(
-            self,
-            text,
-            Encode {
-                parse_control: control,
-                add_special: false,
-            },
-        )?)
+        Ok(Tokenizer::encode(self, text, Encode { parse_control: control, add_special: false })?)
     }
 
     fn decode(&self, tokens: &[TokenId], control: bool) -> Result<Vec<u8>, Fault> {
@@ -90,10 +73,7 @@ impl Vocabulary for Tokenizer {
 impl Embed for Embedder {
     fn limits(&self) -> EmbedLimits {
         let limits = Embedder::limits(self);
-        EmbedLimits {
-            dimension: limits.dimension,
-            max_tokens: limits.max_tokens,
-        }
+        EmbedLimits { dimension: limits.dimension, max_tokens: limits.max_tokens }
     }
 
     fn embed(&self, texts: &[&[TokenId]], cancel: &CancelFlag) -> Result<Vec<Vec<f32>>, Fault> {
@@ -103,30 +83,14 @@ impl Embed for Embedder {
 
 impl From<PluginError> for Fault {
     fn from(error: PluginError) -> Self {
-        let PluginError {
-            status,
-            have,
-            need,
-            want,
-            free,
-            retry_ms,
-            message,
-        } = error;
+        let PluginError { status, have, need, want, free, retry_ms, message } = error;
         match status {
             Status::CANCELLED => Self::Cancelled,
             Status::OUT_OF_DEVICE_MEMORY | Status::OUT_OF_HOST_MEMORY => Self::OutOfMemory { want, free },
             Status::CONTEXT_OVERFLOW => Self::ContextOverflow { have, need },
-            Status::BUSY => Self::Busy {
-                retry: Duration::from_millis(retry_ms),
-            },
-            Status::INVALID_ARGUMENT | Status::UNSUPPORTED => Self::Refused {
-                status: status.to_string(),
-                message,
-            },
-            _ => Self::Broken {
-                status: status.to_string(),
-                message,
-            },
+            Status::BUSY => Self::Busy { retry: Duration::from_millis(retry_ms) },
+            Status::INVALID_ARGUMENT | Status::UNSUPPORTED => Self::Refused { status: status.to_string(), message },
+            _ => Self::Broken { status: status.to_string(), message },
         }
     }
 }

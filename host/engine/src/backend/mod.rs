@@ -180,12 +180,11 @@ impl From<Fault> for EngineError {
         match fault {
             Fault::Cancelled => Self::Cancelled,
             Fault::OutOfMemory { want, free } => Self::OutOfMemory { want, free },
-            Fault::ContextOverflow { have, need } => Self::ContextOverflow {
-                have: u32::try_from(have).unwrap_or(u32::MAX),
-                need: u32::try_from(need).unwrap_or(u32::MAX),
-            },
+            Fault::ContextOverflow { have, need } => {
+                Self::ContextOverflow { have: u32::try_from(have).unwrap_or(u32::MAX), need: u32::try_from(need).unwrap_or(u32::MAX) }
+            }
             Fault::Busy { retry } => Self::Plugin {
-                status: "BUSY".into(),
+                status: "busy".into(),
                 message: format!("the plugin asked to come back in {} ms, too often in a row", retry.as_millis()),
             },
             Fault::Refused { status, message } | Fault::Broken { status, message } => Self::Plugin { status, message },

@@ -32,12 +32,7 @@ impl Tokens {
                 control.push(token.text);
             }
         }
-        Ok(Self {
-            vocabulary,
-            facts,
-            ends,
-            control,
-        })
+        Ok(Self { vocabulary, facts, ends, control })
     }
 
     /// The tokenizer.

@@ -14,6 +14,7 @@ mod running;
 mod scheduler;
 mod shared;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -34,6 +35,9 @@ use shared::Shared;
 /// more memory than most machines have.
 const DEFAULT_CONTEXT: u32 = 4096;
 
+/// Tokens per batch where the options say nothing. A larger batch computes a prompt hardly faster, and whoever comes meanwhile waits for it.
+const DEFAULT_BATCH: u32 = 512;
+
 /// Text up to this size is tokenised by the thread that submits it: it takes less time than to hand it over twice.
 const INLINE_TEXT_BYTES: usize = 8 * 1024;
 
@@ -44,7 +48,7 @@ pub struct EngineOptions {
     pub context: Option<u32>,
     /// Requests computed side by side; fewer if the plugin holds fewer ([`ModelFacts::slots`] says).
     pub slots: u32,
-    /// Tokens per batch at most; `None` = what the plugin takes.
+    /// Tokens per batch at most; `None` = 512, or less if the plugin takes less.
     pub batch: Option<u32>,
     /// CPU threads; `None` = as the model was opened.
     pub threads: Option<u32>,
@@ -144,11 +148,8 @@ impl Engine {
             }
         };
         let description = model.description().clone();
-        let backend = Backend {
-            session,
-            vocabulary: Arc::new(tokenizer),
-            embed: embedder.map(|embedder| Arc::new(embedder) as Arc<dyn Embed>),
-        };
+        let backend =
+            Backend { session, vocabulary: Arc::new(tokenizer), embed: embedder.map(|embedder| Arc::new(embedder) as Arc<dyn Embed>) };
         let (engine, facts) = Self::start_on(backend)?;
         let facts = ModelFacts {
             plugin: options.plugin,
@@ -169,15 +170,9 @@ impl Engine {
     /// # Errors
     /// The plugin's, and [`EngineError::Unsupported`] for parts that can do nothing.
     pub fn start_on(backend: Backend) -> Result<(Self, ModelFacts), EngineError> {
-        let Backend {
-            session,
-            vocabulary,
-            embed,
-        } = backend;
+        let Backend { session, vocabulary, embed } = backend;
         if session.is_none() && embed.is_none() {
-            return Err(EngineError::Unsupported(
-                "the plugin neither generates text nor embeds with this model".into(),
-            ));
+            return Err(EngineError::Unsupported("the plugin neither generates text nor embeds with this model".into()));
         }
         let tokens = Arc::new(Tokens::read(vocabulary)?);
         let limits = session.as_ref().map(|session| session.limits());
@@ -187,15 +182,7 @@ impl Engine {
             None => None,
             Some(session) => Some(Generation::start(session, Arc::clone(&shared), Arc::clone(&tokens))?),
         };
-        Ok((
-            Self {
-                shared,
-                tokens,
-                embed,
-                generation,
-            },
-            facts,
-        ))
+        Ok((Self { shared, tokens, embed, generation }, facts))
     }
 
     /// Starts a generation. `sink` hears its events, mostly on the engine's thread, where every stream waits for it: it must be quick.
@@ -204,9 +191,7 @@ impl Engine {
         let arrived = Instant::now();
         let Some(reply) = self.shared.register(id, sink) else { return };
         let Some(generation) = &self.generation else {
-            reply.end(Event::Failed(EngineError::Unsupported(
-                "this model gives embeddings; it does not generate text".into(),
-            )));
+            reply.end(Event::Failed(EngineError::Unsupported("this model gives embeddings; it does not generate text".into())));
             return;
         };
         generation.submit(Draft { request, reply, arrived });
@@ -225,9 +210,7 @@ impl Engine {
     /// [`EngineError`]: no vector is given unless all are.
     pub fn embed(&self, request: &EmbedRequest, cancel: &CancelFlag) -> Result<Embeddings, EngineError> {
         let Some(embed) = &self.embed else {
-            return Err(EngineError::Unsupported(
-                "this model does not give embeddings; use a model made for them".into(),
-            ));
+            return Err(EngineError::Unsupported("this model does not give embeddings; use a model made for them".into()));
         };
         embed::embed(embed.as_ref(), &self.tokens, &self.shared, request, cancel)
     }
@@ -237,12 +220,7 @@ impl Engine {
     /// # Errors
     /// As for a generation with this prompt; its length is not limited.
     pub fn encode(&self, prompt: &Prompt, add_special: bool) -> Result<Vec<TokenId>, EngineError> {
-        prompt::tokens(
-            self.tokens.vocabulary(),
-            self.tokens.facts(),
-            prompt,
-            Purpose::Continue { add_special },
-        )
+        prompt::tokens(self.tokens.vocabulary(), self.tokens.facts(), prompt, Purpose::Continue { add_special })
     }
 
     /// The bytes of tokens, which need not be whole characters; control tokens as their text.
@@ -253,10 +231,7 @@ impl Engine {
         let size = self.tokens.facts().size;
         if let Some(token) = tokens.iter().find(|token| **token >= size) {
             return Err(EngineError::InvalidRequest {
-                message: format!(
-                    "token {token} does not exist; this model has the tokens 0 to {}",
-                    size.saturating_sub(1)
-                ),
+                message: format!("token {token} does not exist; this model has the tokens 0 to {}", size.saturating_sub(1)),
                 param: Some("tokens".into()),
             });
         }
@@ -315,12 +290,14 @@ impl Generation {
                 .map_err(|error| EngineError::Internal(format!("the thread {name} could not be started: {error}")))
         };
         let helper = {
-            let (preparer, commands) = (preparer.clone(), commands.clone());
+            let (preparer, commands, shared) = (preparer.clone(), commands.clone(), Arc::clone(&shared));
             spawn(
                 "onebit-tokenise",
                 Box::new(move || {
                     for draft in long_texts {
-                        preparer.hand_over(draft, &commands);
+                        if catch_unwind(AssertUnwindSafe(|| preparer.hand_over(draft, &commands))).is_err() {
+                            shared.fail(&EngineError::Internal("a panic while a prompt was tokenised".into()));
+                        }
                     }
                 }),
             )?
@@ -328,23 +305,16 @@ impl Generation {
         let scheduler = Scheduler::new(session, shared, tokens, inbox);
         let engine = spawn("onebit-engine", Box::new(move || scheduler.run()))?;
         // The helper is joined first: after it nobody can send the engine a request.
-        Ok(Self {
-            preparer,
-            commands,
-            drafts: Some(drafts),
-            threads: vec![helper, engine],
-        })
+        Ok(Self { preparer, commands, drafts: Some(drafts), threads: vec![helper, engine] })
     }
 
     fn submit(&self, draft: Draft) {
         if prompt::text_bytes(&draft.request.prompt) <= INLINE_TEXT_BYTES {
             self.preparer.hand_over(draft, &self.commands);
-        } else if let Some(drafts) = &self.drafts {
-            if let Err(lost) = drafts.send(draft) {
-                lost.into_inner()
-                    .reply
-                    .end(Event::Failed(EngineError::Internal("the thread that tokenises has ended".into())));
-            }
+        } else if let Some(drafts) = &self.drafts
+            && let Err(lost) = drafts.send(draft)
+        {
+            lost.into_inner().reply.end(Event::Failed(EngineError::Internal("the thread that tokenises has ended".into())));
         }
     }
 }
@@ -359,7 +329,7 @@ struct SessionSize {
 
 impl SessionSize {
     fn choose(model: &onebit_loader::ForwardLimits, options: &EngineOptions) -> Result<Self, EngineError> {
-        let batch = options.batch.unwrap_or(model.max_batch).clamp(1, model.max_batch);
+        let batch = options.batch.unwrap_or(DEFAULT_BATCH).clamp(1, model.max_batch);
         // A step must have room for one token of every sequence.
         let slots = options.slots.clamp(1, model.max_sequences).min(batch);
         if slots < options.slots {
@@ -386,11 +356,7 @@ impl SessionSize {
                 "requests may be longer than what the model was trained for"
             );
         }
-        Ok(Self {
-            context: per_slot.saturating_mul(slots),
-            slots,
-            batch,
-        })
+        Ok(Self { context: per_slot.saturating_mul(slots), slots, batch })
     }
 }
 

@@ -35,9 +35,7 @@ impl Pace {
 
     /// Rows that fit into [`STEP`], including those of running answers.
     pub(crate) fn rows_per_step(&self) -> usize {
-        self.wide
-            .map_or(FIRST_ROWS, |rate| (rate * STEP.as_secs_f64()) as usize)
-            .max(LEAST_ROWS)
+        self.wide.map_or(FIRST_ROWS, |rate| (rate * STEP.as_secs_f64()) as usize).max(LEAST_ROWS)
     }
 
     /// How long a batch will take, if that is known.

@@ -29,21 +29,11 @@ pub(crate) struct Share {
 /// Plans a batch of at most `batch` rows, which is at least the number of sequences; about `beside` rows if answers run.
 pub(crate) fn plan(pending: &[Pending], batch: usize, beside: usize, shares: &mut Vec<Share>) {
     shares.clear();
-    shares.extend(
-        pending
-            .iter()
-            .filter(|p| p.rows == 1)
-            .take(batch)
-            .map(|p| Share { slot: p.slot, rows: 1 }),
-    );
+    shares.extend(pending.iter().filter(|p| p.rows == 1).take(batch).map(|p| Share { slot: p.slot, rows: 1 }));
     let singles = shares.len();
     let mut prompts: Vec<Pending> = pending.iter().filter(|p| p.rows > 1).copied().collect();
     let room = batch - singles;
-    let mut budget = if singles == 0 {
-        room
-    } else {
-        beside.saturating_sub(singles).clamp(room.min(1), room)
-    };
+    let mut budget = if singles == 0 { room } else { beside.saturating_sub(singles).clamp(room.min(1), room) };
     let Some(oldest) = prompts.iter().enumerate().min_by_key(|(_, p)| p.order).map(|(index, _)| index) else {
         return;
     };
@@ -61,13 +51,7 @@ pub(crate) fn plan(pending: &[Pending], batch: usize, beside: usize, shares: &mu
     }
     first += budget.min(oldest.rows - first);
     if first > 0 {
-        shares.insert(
-            others,
-            Share {
-                slot: oldest.slot,
-                rows: first,
-            },
-        );
+        shares.insert(others, Share { slot: oldest.slot, rows: first });
     }
 }
 
@@ -84,11 +68,7 @@ mod tests {
     }
 
     fn p(slot: usize, rows: usize) -> Pending {
-        Pending {
-            slot,
-            order: slot as u64,
-            rows,
-        }
+        Pending { slot, order: slot as u64, rows }
     }
 
     #[test]
@@ -98,23 +78,13 @@ mod tests {
 
     #[test]
     fn beside_a_running_answer_a_prompt_gets_a_short_step() {
-        assert_eq!(
-            planned(&[p(0, 1), p(1, 5000)], 512, 64),
-            [Share { slot: 0, rows: 1 }, Share { slot: 1, rows: 63 }]
-        );
+        assert_eq!(planned(&[p(0, 1), p(1, 5000)], 512, 64), [Share { slot: 0, rows: 1 }, Share { slot: 1, rows: 63 }]);
     }
 
     #[test]
     fn a_short_question_does_not_wait_behind_a_long_document() {
         let shares = planned(&[p(0, 5000), p(1, 3000), p(2, 20)], 512, 64);
-        assert_eq!(
-            shares,
-            [
-                Share { slot: 0, rows: 256 },
-                Share { slot: 2, rows: 20 },
-                Share { slot: 1, rows: 236 }
-            ]
-        );
+        assert_eq!(shares, [Share { slot: 0, rows: 256 }, Share { slot: 2, rows: 20 }, Share { slot: 1, rows: 236 }]);
     }
 
     #[test]

@@ -63,12 +63,7 @@ impl Preparer {
     /// For a session with `limits`.
     pub(crate) fn new(shared: Arc<Shared>, tokens: Arc<Tokens>, limits: ForwardLimits) -> Self {
         let vocabulary = tokens.facts().size.min(limits.vocabulary);
-        Self {
-            shared,
-            tokens,
-            context: context_per_request(&limits),
-            vocabulary,
-        }
+        Self { shared, tokens, context: context_per_request(&limits), vocabulary }
     }
 
     /// Checks a draft and gives it to the engine's thread, or answers it.
@@ -86,23 +81,8 @@ impl Preparer {
                 return;
             }
         };
-        let GenerateRequest {
-            sampling,
-            logprobs,
-            stop,
-            ignore_eos,
-            ..
-        } = request;
-        let job = Job {
-            prompt,
-            limit,
-            sampling,
-            logprobs,
-            stop,
-            ignore_eos,
-            reply,
-            arrived,
-        };
+        let GenerateRequest { sampling, logprobs, stop, ignore_eos, .. } = request;
+        let job = Job { prompt, limit, sampling, logprobs, stop, ignore_eos, reply, arrived };
         // Without the engine's thread the job comes back and its reply answers for itself.
         drop(commands.send(Command::Submit(Box::new(job))));
     }
@@ -110,9 +90,7 @@ impl Preparer {
     fn check(&self, request: &GenerateRequest) -> Result<(Vec<TokenId>, u32), EngineError> {
         sampling::check(&request.sampling, request.logprobs, self.vocabulary)?;
         check_stops(&request.stop)?;
-        let purpose = Purpose::Continue {
-            add_special: request.add_special,
-        };
+        let purpose = Purpose::Continue { add_special: request.add_special };
         let prompt = prompt::tokens(self.tokens.vocabulary(), self.tokens.facts(), &request.prompt, purpose)?;
         let need = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
         if need > self.context {
@@ -135,8 +113,5 @@ fn check_stops(stops: &[String]) -> Result<(), EngineError> {
     } else {
         return Ok(());
     };
-    Err(EngineError::InvalidRequest {
-        message: message.to_owned(),
-        param: Some("stop".to_owned()),
-    })
+    Err(EngineError::InvalidRequest { message: message.to_owned(), param: Some("stop".to_owned()) })
 }

@@ -24,12 +24,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// For a request that is registered under `id`.
     pub(crate) fn new(id: RequestId, shared: Arc<Shared>, flags: Arc<Flags>, sink: Sink) -> Self {
-        Self {
-            id,
-            shared,
-            flags,
-            sink: Some(sink),
-        }
+        Self { id, shared, flags, sink: Some(sink) }
     }
 
     /// Sends an event that is not the last.
@@ -77,13 +72,10 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        let error = self
-            .shared
-            .failure()
-            .unwrap_or_else(|| match self.shared.stop.load(Ordering::SeqCst) {
-                true => EngineError::Cancelled,
-                false => EngineError::Internal("a request was dropped without an answer".into()),
-            });
+        let error = self.shared.failure().unwrap_or_else(|| match self.shared.stop.load(Ordering::SeqCst) {
+            true => EngineError::Cancelled,
+            false => EngineError::Internal("a request was dropped without an answer".into()),
+        });
         self.last(Event::Failed(error));
     }
 }

@@ -37,16 +37,7 @@ pub(crate) struct Running {
 impl Running {
     /// Gives a job its slot and says so.
     pub(crate) fn start(job: Job, order: u64) -> Self {
-        let Job {
-            prompt,
-            limit,
-            sampling,
-            logprobs,
-            stop,
-            ignore_eos,
-            mut reply,
-            arrived,
-        } = job;
+        let Job { prompt, limit, sampling, logprobs, stop, ignore_eos, mut reply, arrived } = job;
         let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
         reply.event(Event::Started { prompt_tokens });
         Self {
@@ -86,9 +77,7 @@ impl Running {
     pub(crate) fn computed(&mut self, rows: usize) {
         self.computed += rows;
         if self.computed < self.tokens.len() && self.made == 0 {
-            self.reply.event(Event::Prefill {
-                done: u32::try_from(self.computed).unwrap_or(u32::MAX),
-            });
+            self.reply.event(Event::Prefill { done: u32::try_from(self.computed).unwrap_or(u32::MAX) });
         }
     }
 
@@ -97,10 +86,7 @@ impl Running {
         let Choice { token, logprob } = match self.sampler.choose(logits, scratch) {
             Ok(choice) => choice,
             Err(bad) => {
-                return Some(Event::Failed(EngineError::Plugin {
-                    status: "internal".into(),
-                    message: bad.to_string(),
-                }));
+                return Some(Event::Failed(EngineError::Plugin { status: "internal".into(), message: bad.to_string() }));
             }
         };
         self.first_token.get_or_insert_with(Instant::now);
@@ -139,10 +125,7 @@ impl Running {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Event::Finished(Finished {
             reason,
-            usage: Usage {
-                prompt_tokens: self.prompt_tokens,
-                completion_tokens: self.made,
-            },
+            usage: Usage { prompt_tokens: self.prompt_tokens, completion_tokens: self.made },
             timings: Timings {
                 queue_us: micros(first_batch - self.arrived),
                 prefill_us: micros(first_token - first_batch),
@@ -164,11 +147,7 @@ impl Running {
                 for (token, logprob) in best {
                     top.push((token, pieces.of(token)?.to_vec(), logprob));
                 }
-                Some(TokenLogprob {
-                    bytes: pieces.of(token)?.to_vec(),
-                    logprob,
-                    top,
-                })
+                Some(TokenLogprob { bytes: pieces.of(token)?.to_vec(), logprob, top })
             }
         };
         Ok(self.answer.push(TokenOut { id: token, logprob }, pieces.of(token)?))
@@ -176,10 +155,7 @@ impl Running {
 
     fn show(&mut self, shown: Shown) {
         if !shown.is_empty() {
-            self.reply.event(Event::Delta {
-                text: shown.text,
-                tokens: shown.tokens,
-            });
+            self.reply.event(Event::Delta { text: shown.text, tokens: shown.tokens });
         }
     }
 }

@@ -155,12 +155,12 @@ impl Scheduler {
             if self.slots[slot].as_ref().is_some_and(|running| running.reply.is_cancelled()) {
                 self.end(slot, Event::Failed(EngineError::Cancelled))?;
             }
-            if self.slots[slot].is_none() {
-                if let Some(job) = self.waiting.pop_front() {
-                    self.admitted += 1;
-                    self.shared.active.fetch_add(1, Ordering::Relaxed);
-                    self.slots[slot] = Some(Running::start(job, self.admitted));
-                }
+            if self.slots[slot].is_none()
+                && let Some(job) = self.waiting.pop_front()
+            {
+                self.admitted += 1;
+                self.shared.active.fetch_add(1, Ordering::Relaxed);
+                self.slots[slot] = Some(Running::start(job, self.admitted));
             }
         }
         Ok(())
@@ -175,24 +175,13 @@ impl Scheduler {
             .slots
             .iter()
             .enumerate()
-            .filter_map(|(slot, running)| {
-                running.as_ref().map(|r| Pending {
-                    slot,
-                    order: r.order,
-                    rows: r.pending(),
-                })
-            })
+            .filter_map(|(slot, running)| running.as_ref().map(|r| Pending { slot, order: r.order, rows: r.pending() }))
             .collect();
         if pending.is_empty() {
             return Ok(());
         }
         let mut shares = std::mem::take(&mut self.shares);
-        plan(
-            &pending,
-            self.limits.batch.max(self.limits.sequences) as usize,
-            self.pace.rows_per_step(),
-            &mut shares,
-        );
+        plan(&pending, self.limits.batch.max(self.limits.sequences) as usize, self.pace.rows_per_step(), &mut shares);
         let result = self.compute(&shares);
         self.shares = shares;
         result
@@ -208,9 +197,7 @@ impl Scheduler {
         let long = self.pace.predict(rows, prompt_rows).is_none_or(|time| time > STEP);
         let alone = shares.len() == 1;
         self.shared.abort.clear();
-        self.shared
-            .abortable
-            .store(alone || (long && self.limits.cuttable), Ordering::SeqCst);
+        self.shared.abortable.store(alone || (long && self.limits.cuttable), Ordering::SeqCst);
         let now = Instant::now();
         for share in shares {
             if let Some(running) = &mut self.slots[share.slot] {
@@ -267,10 +254,7 @@ impl Scheduler {
         };
         match outcome {
             // All are told before a failure to empty one slot ends the engine.
-            Ok(()) => over
-                .into_iter()
-                .map(|(slot, event)| self.end(slot, event))
-                .fold(Ok(()), Result::and),
+            Ok(()) => over.into_iter().map(|(slot, event)| self.end(slot, event)).fold(Ok(()), Result::and),
             Err(fault) => {
                 self.leave_batch(shares);
                 self.recover(shares, fault)
@@ -293,10 +277,11 @@ impl Scheduler {
             batch.positions.extend((running.computed..end).map(|position| position as u32));
             batch.sequences.extend(std::iter::repeat_n(share.slot as u32, share.rows));
             batch.wants_logits.extend(std::iter::repeat_n(false, share.rows));
-            if end == running.tokens.len() && running.wants_tokens() {
-                if let Some(last) = batch.wants_logits.last_mut() {
-                    *last = true;
-                }
+            if end == running.tokens.len()
+                && running.wants_tokens()
+                && let Some(last) = batch.wants_logits.last_mut()
+            {
+                *last = true;
             }
         }
     }
@@ -333,10 +318,8 @@ impl Scheduler {
             fault => {
                 self.busy = 0;
                 tracing::warn!(error = %EngineError::from(fault.clone()), "a batch failed; its newest request ends");
-                let newest = shares
-                    .iter()
-                    .map(|share| share.slot)
-                    .max_by_key(|slot| self.slots[*slot].as_ref().map(|running| running.order));
+                let newest =
+                    shares.iter().map(|share| share.slot).max_by_key(|slot| self.slots[*slot].as_ref().map(|running| running.order));
                 newest.map_or(Ok(()), |slot| self.end(slot, Event::Failed(fault.into())))
             }
         }

@@ -85,10 +85,7 @@ impl Shared {
     pub(crate) fn load(&self) -> EngineLoad {
         let all = u32::try_from(lock(&self.requests).len()).unwrap_or(u32::MAX);
         let active = self.active.load(Ordering::Relaxed);
-        EngineLoad {
-            active,
-            waiting: all.saturating_sub(active),
-        }
+        EngineLoad { active, waiting: all.saturating_sub(active) }
     }
 
     /// The engine is broken for good. The first reason stays.
@@ -125,10 +122,7 @@ impl Watch {
     /// What a watchdog looks at.
     pub(crate) fn progress(&self) -> Progress {
         let oldest = lock(&self.running).iter().map(|(_, since)| *since).min();
-        Progress {
-            steps: self.steps.load(Ordering::Relaxed),
-            busy: oldest.map(|since| since.elapsed()),
-        }
+        Progress { steps: self.steps.load(Ordering::Relaxed), busy: oldest.map(|since| since.elapsed()) }
     }
 }
 

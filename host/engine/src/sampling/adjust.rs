@@ -36,11 +36,7 @@ impl Adjust {
             answer: HashMap::new(),
         };
         if adjust.repetition != 1.0 {
-            let start = if adjust.window_len == 0 {
-                0
-            } else {
-                prompt.len().saturating_sub(adjust.window_len)
-            };
+            let start = if adjust.window_len == 0 { 0 } else { prompt.len().saturating_sub(adjust.window_len) };
             for token in &prompt[start..] {
                 adjust.remember(*token);
             }
@@ -62,11 +58,7 @@ impl Adjust {
         }
         for token in self.recent.keys() {
             if let Some(logit) = row.get_mut(*token as usize) {
-                *logit = if *logit > 0.0 {
-                    *logit / self.repetition
-                } else {
-                    *logit * self.repetition
-                };
+                *logit = if *logit > 0.0 { *logit / self.repetition } else { *logit * self.repetition };
             }
         }
         for (token, count) in &self.answer {
@@ -92,14 +84,13 @@ impl Adjust {
             return;
         }
         self.window.push_back(token);
-        if self.window.len() > self.window_len {
-            if let Some(old) = self.window.pop_front() {
-                if let Some(count) = self.recent.get_mut(&old) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.recent.remove(&old);
-                    }
-                }
+        if self.window.len() > self.window_len
+            && let Some(old) = self.window.pop_front()
+            && let Some(count) = self.recent.get_mut(&old)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.recent.remove(&old);
             }
         }
     }
@@ -111,11 +102,7 @@ mod tests {
 
     #[test]
     fn repetition_divides_positive_and_multiplies_negative_logits_of_the_window_only() {
-        let settings = Sampling {
-            repetition_penalty: 2.0,
-            penalty_window: 2,
-            ..Sampling::default()
-        };
+        let settings = Sampling { repetition_penalty: 2.0, penalty_window: 2, ..Sampling::default() };
         let mut adjust = Adjust::new(&settings, &[0, 1, 2]);
         let mut row = [4.0, 4.0, -4.0, 4.0];
         adjust.apply(&mut row);
@@ -128,11 +115,7 @@ mod tests {
 
     #[test]
     fn a_window_of_zero_is_the_whole_sequence() {
-        let settings = Sampling {
-            repetition_penalty: 2.0,
-            penalty_window: 0,
-            ..Sampling::default()
-        };
+        let settings = Sampling { repetition_penalty: 2.0, penalty_window: 0, ..Sampling::default() };
         let mut adjust = Adjust::new(&settings, &[0]);
         for _ in 0..500 {
             adjust.accept(1);
@@ -144,11 +127,7 @@ mod tests {
 
     #[test]
     fn presence_is_taken_once_and_frequency_per_occurrence_in_the_answer() {
-        let settings = Sampling {
-            presence_penalty: 1.0,
-            frequency_penalty: 0.5,
-            ..Sampling::default()
-        };
+        let settings = Sampling { presence_penalty: 1.0, frequency_penalty: 0.5, ..Sampling::default() };
         let mut adjust = Adjust::new(&settings, &[2]);
         assert!(adjust.is_off());
         adjust.accept(0);
@@ -161,11 +140,7 @@ mod tests {
 
     #[test]
     fn bias_comes_before_penalties() {
-        let settings = Sampling {
-            repetition_penalty: 2.0,
-            logit_bias: vec![(0, 10.0)],
-            ..Sampling::default()
-        };
+        let settings = Sampling { repetition_penalty: 2.0, logit_bias: vec![(0, 10.0)], ..Sampling::default() };
         let adjust = Adjust::new(&settings, &[0]);
         let mut row = [-4.0];
         adjust.apply(&mut row);

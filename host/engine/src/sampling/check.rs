@@ -6,10 +6,7 @@ use crate::request::{EngineError, Sampling};
 const MOST_LOGPROBS: u32 = 128;
 
 fn invalid(param: &str, message: String) -> EngineError {
-    EngineError::InvalidRequest {
-        message,
-        param: Some(param.to_owned()),
-    }
+    EngineError::InvalidRequest { message, param: Some(param.to_owned()) }
 }
 
 /// Lets settings pass that make sense for a vocabulary of `vocabulary` tokens.
@@ -42,26 +39,17 @@ pub(crate) fn check(sampling: &Sampling, logprobs: Option<u32>, vocabulary: u32)
         if *token >= vocabulary {
             return Err(invalid(
                 "logit_bias",
-                format!(
-                    "logit_bias names token {token}; this model has the tokens 0 to {}",
-                    vocabulary.saturating_sub(1)
-                ),
+                format!("logit_bias names token {token}; this model has the tokens 0 to {}", vocabulary.saturating_sub(1)),
             ));
         }
         if !(-100.0..=100.0).contains(bias) {
-            return Err(invalid(
-                "logit_bias",
-                format!("logit_bias of token {token} is {bias}; it must be from -100 to 100"),
-            ));
+            return Err(invalid("logit_bias", format!("logit_bias of token {token} is {bias}; it must be from -100 to 100")));
         }
     }
     if let Some(count) = logprobs.filter(|count| *count > MOST_LOGPROBS.min(vocabulary)) {
         return Err(invalid(
             "logprobs",
-            format!(
-                "{count} alternatives per token were asked for; at most {} are given",
-                MOST_LOGPROBS.min(vocabulary)
-            ),
+            format!("{count} alternatives per token were asked for; at most {} are given", MOST_LOGPROBS.min(vocabulary)),
         ));
     }
     Ok(())
@@ -80,77 +68,19 @@ mod tests {
 
     #[test]
     fn a_token_that_does_not_exist_or_a_bias_out_of_range_is_refused_by_name() {
-        for bad in [
-            vec![(9_999_999, 1.0)],
-            vec![(100, 0.0)],
-            vec![(1, 101.0)],
-            vec![(1, -101.0)],
-            vec![(1, f32::NAN)],
-        ] {
-            assert_eq!(
-                param(Sampling {
-                    logit_bias: bad,
-                    ..Sampling::default()
-                })
-                .as_deref(),
-                Some("logit_bias")
-            );
+        for bad in [vec![(9_999_999, 1.0)], vec![(100, 0.0)], vec![(1, 101.0)], vec![(1, -101.0)], vec![(1, f32::NAN)]] {
+            assert_eq!(param(Sampling { logit_bias: bad, ..Sampling::default() }).as_deref(), Some("logit_bias"));
         }
-        assert_eq!(
-            check(
-                &Sampling {
-                    logit_bias: vec![(99, -100.0), (0, 100.0)],
-                    ..Sampling::default()
-                },
-                None,
-                100
-            ),
-            Ok(())
-        );
+        assert_eq!(check(&Sampling { logit_bias: vec![(99, -100.0), (0, 100.0)], ..Sampling::default() }, None, 100), Ok(()));
     }
 
     #[test]
     fn numbers_that_mean_nothing_are_refused_by_name() {
-        assert_eq!(
-            param(Sampling {
-                temperature: f32::NAN,
-                ..Sampling::default()
-            })
-            .as_deref(),
-            Some("temperature")
-        );
-        assert_eq!(
-            param(Sampling {
-                temperature: -0.1,
-                ..Sampling::default()
-            })
-            .as_deref(),
-            Some("temperature")
-        );
-        assert_eq!(
-            param(Sampling {
-                temperature: f32::INFINITY,
-                ..Sampling::default()
-            })
-            .as_deref(),
-            Some("temperature")
-        );
-        assert_eq!(
-            param(Sampling {
-                top_p: 1.1,
-                ..Sampling::default()
-            })
-            .as_deref(),
-            Some("top_p")
-        );
-        assert_eq!(
-            param(Sampling {
-                repetition_penalty: 0.0,
-                ..Sampling::default()
-            })
-            .as_deref(),
-            Some("repetition_penalty")
-        );
+        assert_eq!(param(Sampling { temperature: f32::NAN, ..Sampling::default() }).as_deref(), Some("temperature"));
+        assert_eq!(param(Sampling { temperature: -0.1, ..Sampling::default() }).as_deref(), Some("temperature"));
+        assert_eq!(param(Sampling { temperature: f32::INFINITY, ..Sampling::default() }).as_deref(), Some("temperature"));
+        assert_eq!(param(Sampling { top_p: 1.1, ..Sampling::default() }).as_deref(), Some("top_p"));
+        assert_eq!(param(Sampling { repetition_penalty: 0.0, ..Sampling::default() }).as_deref(), Some("repetition_penalty"));
         assert!(check(&Sampling::default(), Some(129), 1000).is_err());
         assert!(check(&Sampling::default(), Some(0), 1000).is_ok());
     }

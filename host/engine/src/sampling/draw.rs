@@ -32,9 +32,7 @@ impl Dice {
 
     /// One of the candidates, of which there is at least one.
     pub(crate) fn draw(&mut self, candidates: &[Candidate], temperature: f32) -> TokenId {
-        let max = candidates
-            .iter()
-            .fold(f32::NEG_INFINITY, |max, c| if c.logit > max { c.logit } else { max });
+        let max = candidates.iter().fold(f32::NEG_INFINITY, |max, c| if c.logit > max { c.logit } else { max });
         let weight = |c: &Candidate| f64::from(exp((c.logit - max) / temperature));
         let mut left = self.uniform() * candidates.iter().map(weight).sum::<f64>();
         let mut chosen = 0;

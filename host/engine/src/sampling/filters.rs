@@ -1,8 +1,10 @@
 //! Narrows the choice: top-k, typical, top-p, min-p, in this order, each on what the one before it left.
 //!
-//! Without top-k the first filter sees the whole vocabulary. Sorting that costs milliseconds, so each filter takes only what it can need
-//! and proves that it was enough: the mass of what it took is compared with what it had to reach. The result is exactly that of the
-//! textbook definition.
+//! Without top-k the first filter sees the whole vocabulary. Sorting that costs milliseconds, so each filter looks only at what it can
+//! need and proves that it was enough: the mass of what it took is compared with what it had to reach. The result is that of the textbook
+//! definition.
+
+use std::cmp::Ordering;
 
 use super::exp::exp;
 use super::select::{self, better};
@@ -45,11 +47,7 @@ pub(crate) fn narrow(settings: &Sampling, row: &[f32], max: f32, candidates: &mu
             Kept::Some => {
                 let max = highest(candidates);
                 let sum = mass(candidates, max);
-                let mean = candidates
-                    .iter()
-                    .map(|c| f64::from(exp(c.logit - max)) * f64::from(c.logit))
-                    .sum::<f64>()
-                    / sum;
+                let mean = candidates.iter().map(|c| f64::from(exp(c.logit - max)) * f64::from(c.logit)).sum::<f64>() / sum;
                 typical(candidates, max, sum, mean, settings.typical_p);
             }
         }
@@ -59,10 +57,9 @@ pub(crate) fn narrow(settings: &Sampling, row: &[f32], max: f32, candidates: &mu
         match kept {
             Kept::All => nucleus_of_row(row, max, settings.top_p, candidates),
             Kept::Some => {
-                candidates.sort_unstable_by(better);
                 let max = highest(candidates);
                 let wanted = f64::from(settings.top_p) * mass(candidates, max);
-                cut(candidates, max, wanted);
+                keep_mass(candidates, better, max, wanted);
             }
         }
         kept = Kept::Some;
@@ -81,27 +78,39 @@ pub(crate) fn narrow(settings: &Sampling, row: &[f32], max: f32, candidates: &mu
 }
 
 fn highest(candidates: &[Candidate]) -> f32 {
-    candidates
-        .iter()
-        .fold(f32::NEG_INFINITY, |max, c| if c.logit > max { c.logit } else { max })
+    candidates.iter().fold(f32::NEG_INFINITY, |max, c| if c.logit > max { c.logit } else { max })
 }
 
 fn mass(candidates: &[Candidate], max: f32) -> f64 {
     candidates.iter().map(|c| f64::from(exp(c.logit - max))).sum()
 }
 
-/// Keeps the first candidates until their mass reaches `wanted`; at least one.
-fn cut(candidates: &mut Vec<Candidate>, max: f32, wanted: f64) {
-    let mut reached = 0.0;
-    let mut count = 0;
-    for candidate in candidates.iter() {
-        reached += f64::from(exp(candidate.logit - max));
-        count += 1;
-        if reached >= wanted {
-            break;
+/// Keeps the first candidates of `order` until their mass reaches `wanted`; at least one. They are left in the order of their ids, so that
+/// a draw from them does not depend on how they were found.
+///
+/// A selection that halves instead of a sort: linear, however flat the distribution is.
+fn keep_mass(candidates: &mut Vec<Candidate>, order: impl Fn(&Candidate, &Candidate) -> Ordering + Copy, max: f32, wanted: f64) {
+    const SORTED: usize = 64;
+    let (mut low, mut high, mut reached) = (0, candidates.len(), 0.0);
+    while high - low > SORTED {
+        let middle = low + (high - low) / 2;
+        candidates[low..high].select_nth_unstable_by(middle - low, order);
+        let left = mass(&candidates[low..middle], max);
+        if reached + left >= wanted {
+            high = middle;
+        } else {
+            reached += left;
+            low = middle;
         }
     }
-    candidates.truncate(count.max(1));
+    candidates[low..high].sort_unstable_by(order);
+    let mut count = low;
+    while count < high && (count == 0 || reached < wanted) {
+        reached += f64::from(exp(candidates[count].logit - max));
+        count += 1;
+    }
+    candidates.truncate(count);
+    candidates.sort_unstable_by_key(|candidate| candidate.token);
 }
 
 /// Top-p over a whole row: first of the tokens within e⁻⁶ of the best, and only if those are not enough of more.
@@ -113,26 +122,13 @@ fn nucleus_of_row(row: &[f32], max: f32, top_p: f32, candidates: &mut Vec<Candid
             break;
         }
     }
-    candidates.sort_unstable_by(better);
-    cut(candidates, max, wanted);
+    keep_mass(candidates, better, max, wanted);
 }
 
-/// Keeps the smallest set of tokens whose surprise is nearest to the expected one, with a mass of at least `typical_p`; best logit first.
+/// Keeps the smallest set of tokens whose surprise is nearest to the expected one, with a mass of at least `typical_p`.
 fn typical(candidates: &mut Vec<Candidate>, max: f32, sum: f64, mean: f64, typical_p: f32) {
-    let wanted = f64::from(typical_p) * sum;
     let mean = mean as f32;
     // Surprise minus entropy is the distance of the logit from the mean logit: the normaliser falls out.
     let nearer = |a: &Candidate, b: &Candidate| (a.logit - mean).abs().total_cmp(&(b.logit - mean).abs()).then_with(|| better(a, b));
-    let mut count = 64;
-    while count < candidates.len() {
-        candidates.select_nth_unstable_by(count, nearer);
-        if mass(&candidates[..count], max) >= wanted {
-            candidates.truncate(count);
-            break;
-        }
-        count *= 8;
-    }
-    candidates.sort_unstable_by(nearer);
-    cut(candidates, max, wanted);
-    candidates.sort_unstable_by(better);
+    keep_mass(candidates, nearer, max, f64::from(typical_p) * sum);
 }

@@ -66,12 +66,7 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// For settings that [`check`] let pass, and a prompt.
     pub(crate) fn new(settings: Sampling, logprobs: Option<u32>, prompt: &[TokenId]) -> Self {
-        Self {
-            adjust: Adjust::new(&settings, prompt),
-            dice: Dice::new(settings.seed),
-            settings,
-            logprobs,
-        }
+        Self { adjust: Adjust::new(&settings, prompt), dice: Dice::new(settings.seed), settings, logprobs }
     }
 
     /// Chooses from a row (one logit per token of the vocabulary) and remembers the choice for the penalties.

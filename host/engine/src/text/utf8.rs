@@ -13,11 +13,11 @@ pub(crate) struct Utf8 {
 impl Utf8 {
     /// Takes bytes and appends the characters that are certain now to `text`.
     pub(crate) fn push(&mut self, bytes: &[u8], text: &mut String) {
-        if self.open.is_empty() {
-            if let Ok(whole) = std::str::from_utf8(bytes) {
-                text.push_str(whole);
-                return;
-            }
+        if self.open.is_empty()
+            && let Ok(whole) = std::str::from_utf8(bytes)
+        {
+            text.push_str(whole);
+            return;
         }
         self.open.extend_from_slice(bytes);
         let mut done = 0;

@@ -12,24 +12,13 @@ fn an_answer_in_a_batch_of_8_is_the_answer_alone() {
     let toy = Toy::new(8, 200);
     let requests: Vec<GenerateRequest> = (0..8u64)
         .map(|n| {
-            let sampling = Sampling {
-                temperature: (n % 3) as f32,
-                seed: Some(n),
-                repetition_penalty: 1.1,
-                ..Sampling::default()
-            };
-            GenerateRequest {
-                sampling,
-                ..ask(&"prompt ".repeat(n as usize + 1), 60)
-            }
+            let sampling = Sampling { temperature: (n % 3) as f32, seed: Some(n), repetition_penalty: 1.1, ..Sampling::default() };
+            GenerateRequest { sampling, ..ask(&"prompt ".repeat(n as usize + 1), 60) }
         })
         .collect();
     let engine = toy.start();
-    let streams: Vec<Stream> = requests
-        .iter()
-        .enumerate()
-        .map(|(id, request)| Stream::submit(&engine, id as u64, request.clone()))
-        .collect();
+    let streams: Vec<Stream> =
+        requests.iter().enumerate().map(|(id, request)| Stream::submit(&engine, id as u64, request.clone())).collect();
     for (stream, request) in streams.into_iter().zip(requests) {
         let (together, alone) = (stream.all(), alone(&toy, request));
         assert_eq!((together.ids(), together.text), (alone.ids(), alone.text));
@@ -39,11 +28,7 @@ fn an_answer_in_a_batch_of_8_is_the_answer_alone() {
 #[test]
 fn a_long_prompt_leaves_the_steps_of_running_answers_short() {
     // 2 ms a row: a batch of 64 takes 128 ms, 80 ms are 40 rows.
-    let toy = Toy {
-        ends: false,
-        per_row: Duration::from_millis(2),
-        ..Toy::new(2, 1000)
-    };
+    let toy = Toy { ends: false, per_row: Duration::from_millis(2), ..Toy::new(2, 1000) };
     let engine = toy.start();
     // The first batch measures the pace.
     Stream::submit(&engine, 1, ask(&"warm up ".repeat(12), 1)).all();
@@ -52,11 +37,7 @@ fn a_long_prompt_leaves_the_steps_of_running_answers_short() {
     let before = toy.batches().len();
     let long = Stream::submit(&engine, 3, ask(&"document ".repeat(50), 1));
     long.all();
-    let beside: Vec<usize> = toy.batches()[before..]
-        .iter()
-        .filter(|seen| seen.sequences.len() == 2)
-        .map(|seen| seen.rows)
-        .collect();
+    let beside: Vec<usize> = toy.batches()[before..].iter().filter(|seen| seen.sequences.len() == 2).map(|seen| seen.rows).collect();
     assert!(beside.len() > 8 && beside.iter().all(|rows| (8..=44).contains(rows)), "{beside:?}");
     engine.cancel(RequestId(2));
     runs.all();
@@ -64,10 +45,7 @@ fn a_long_prompt_leaves_the_steps_of_running_answers_short() {
 
 #[test]
 fn sixty_four_clients_on_four_slots_lose_nothing() {
-    let toy = Toy {
-        per_batch: Duration::from_micros(300),
-        ..Toy::new(4, 300)
-    };
+    let toy = Toy { per_batch: Duration::from_micros(300), ..Toy::new(4, 300) };
     let engine = toy.start();
     let prompt = |n: u64| format!("client {n} asks");
     let streams: Vec<(u64, Stream)> = (0..64).map(|n| (n, Stream::submit(&engine, n, ask(&prompt(n), 40)))).collect();
@@ -94,30 +72,13 @@ struct Client {
 }
 
 fn client() -> impl Strategy<Value = Client> {
-    (
-        0usize..180,
-        0u32..30,
-        prop_oneof![Just(0.0f32), Just(1.0)],
-        proptest::option::weighted(0.3, 0u8..6),
-    )
-        .prop_map(|(prompt, tokens, temperature, leaves_after)| Client {
-            prompt,
-            tokens,
-            temperature,
-            leaves_after,
-        })
+    (0usize..180, 0u32..30, prop_oneof![Just(0.0f32), Just(1.0)], proptest::option::weighted(0.3, 0u8..6))
+        .prop_map(|(prompt, tokens, temperature, leaves_after)| Client { prompt, tokens, temperature, leaves_after })
 }
 
 fn request(client: &Client) -> GenerateRequest {
-    let sampling = Sampling {
-        temperature: client.temperature,
-        seed: Some(client.prompt as u64),
-        ..Sampling::default()
-    };
-    GenerateRequest {
-        sampling,
-        ..ask(&"w".repeat(client.prompt), client.tokens)
-    }
+    let sampling = Sampling { temperature: client.temperature, seed: Some(client.prompt as u64), ..Sampling::default() };
+    GenerateRequest { sampling, ..ask(&"w".repeat(client.prompt), client.tokens) }
 }
 
 proptest! {
