@@ -31,11 +31,7 @@ pub struct ProbeConfig {
 
 impl Default for ProbeConfig {
     fn default() -> Self {
-        Self {
-            exe: None,
-            command: "probe".into(),
-            limit: Duration::from_secs(15),
-        }
+        Self { exe: None, command: "probe".into(), limit: Duration::from_secs(15) }
     }
 }
 
@@ -89,10 +85,7 @@ pub(super) fn ask(config: &ProbeConfig, question: &Question, environment: &[(Str
         Ok(_) => process.silence(deadline, config.limit),
         Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
             process.end();
-            Err(Silence::Slow {
-                limit: config.limit,
-                last_line: process.last_line(),
-            })
+            Err(Silence::Slow { limit: config.limit, last_line: process.last_line() })
         }
         // It closed its end before it had read the question.
         Err(error) if matches!(error.kind(), std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset) => {
@@ -114,11 +107,7 @@ impl Deadline for &UnixStream {
 
 fn left(deadline: Instant) -> std::io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        Err(std::io::ErrorKind::TimedOut.into())
-    } else {
-        Ok(left)
-    }
+    if left.is_zero() { Err(std::io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// Reads up to the end of a line, the end of the stream, or [`LINE_MAX`].
@@ -163,9 +152,7 @@ impl Process {
             .stderr(Stdio::piped())
             // A group of its own: so that a Ctrl-C in the terminal is the host's business, and whatever it starts can be ended with it.
             .process_group(0);
-        let mut child = command
-            .spawn()
-            .map_err(|error| Silence::Host(format!("{} could not be started: {error}", exe.display())))?;
+        let mut child = command.spawn().map_err(|error| Silence::Host(format!("{} could not be started: {error}", exe.display())))?;
         let stderr = Arc::new(Mutex::new(Vec::new()));
         if let Some(mut pipe) = child.stderr.take() {
             let kept = Arc::clone(&stderr);
@@ -181,11 +168,7 @@ impl Process {
             // Without this thread the process might wait for ever for somebody to read; then the time limit ends it.
             std::thread::Builder::new().name("probe-stderr".into()).spawn(reader).ok();
         }
-        Ok(Self {
-            child,
-            ended: false,
-            stderr,
-        })
+        Ok(Self { child, ended: false, stderr })
     }
 
     /// It will say nothing more: waits for its end and says how that was.
@@ -194,18 +177,12 @@ impl Process {
             match self.child.try_wait() {
                 Ok(Some(status)) => {
                     self.ended = true;
-                    return Err(Silence::Died {
-                        cause: Cause::of(status),
-                        last_line: self.last_line(),
-                    });
+                    return Err(Silence::Died { cause: Cause::of(status), last_line: self.last_line() });
                 }
                 Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
                 Ok(None) => {
                     self.end();
-                    return Err(Silence::Slow {
-                        limit,
-                        last_line: self.last_line(),
-                    });
+                    return Err(Silence::Slow { limit, last_line: self.last_line() });
                 }
                 Err(error) => return Err(Silence::Host(format!("its end cannot be seen: {error}"))),
             }

@@ -66,9 +66,7 @@ fn write(folder: &Path, name: &str, value: &impl Serialize) -> std::io::Result<(
     fs::create_dir_all(folder)?;
     let text = serde_json::to_vec(value)?;
     let beside = folder.join(format!(".{name}.{}", std::process::id()));
-    let result = fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(&text))
-        .and_then(|()| fs::rename(&beside, folder.join(name)));
+    let result = fs::File::create(&beside).and_then(|mut file| file.write_all(&text)).and_then(|()| fs::rename(&beside, folder.join(name)));
     if result.is_err() {
         // Nothing more can be done about a half-written file.
         fs::remove_file(&beside).ok();

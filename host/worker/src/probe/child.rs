@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use onebit_loader::{FitRequest, HostSink, Plugin};
+use onebit_loader::{FitRequest, HostSink, LoadError, Plugin, Refusal};
 use rustix::process::{Resource, Rlimit, Signal};
 
 use super::message::{Answer, LINE_MAX, Probed, Question};
@@ -35,26 +35,18 @@ fn run() -> Result<(), String> {
     if rustix::net::sockopt::socket_type(stdin.as_fd()).is_err() {
         return Err("is started by the host itself; use `onebit-host doctor` or `onebit-host plugin list --why`".into());
     }
-    let socket = stdin
-        .as_fd()
-        .try_clone_to_owned()
-        .map(UnixStream::from)
-        .map_err(|error| format!("cannot keep its socket: {error}"))?;
+    let socket = stdin.as_fd().try_clone_to_owned().map(UnixStream::from).map_err(|error| format!("cannot keep its socket: {error}"))?;
     shield().map_err(|error| format!("cannot shield its streams: {error}"))?;
     // The program may have set up its log already; then that one is right.
     tracing_subscriber::fmt().with_writer(std::io::stderr).try_init().ok();
 
     let mut line = String::new();
     let reader = socket.try_clone().map_err(|error| error.to_string())?;
-    BufReader::new(reader.take(LINE_MAX as u64))
-        .read_line(&mut line)
-        .map_err(|error| format!("got no question: {error}"))?;
+    BufReader::new(reader.take(LINE_MAX as u64)).read_line(&mut line).map_err(|error| format!("got no question: {error}"))?;
     let question: Question = serde_json::from_str(&line).map_err(|error| format!("got a question that it does not understand: {error}"))?;
     let mut answer = serde_json::to_vec(&answer(question)).map_err(|error| format!("cannot write its answer: {error}"))?;
     answer.push(b'\n');
-    (&socket)
-        .write_all(&answer)
-        .map_err(|error| format!("the host did not take the answer: {error}"))
+    (&socket).write_all(&answer).map_err(|error| format!("the host did not take the answer: {error}"))
 }
 
 /// Moves the standard streams away, dies with the host, writes no core file.
@@ -63,13 +55,7 @@ fn shield() -> std::io::Result<()> {
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(std::io::stderr())?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    rustix::process::setrlimit(
-        Resource::Core,
-        Rlimit {
-            current: Some(0),
-            maximum: Some(0),
-        },
-    )?;
+    rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     Ok(())
 }
 
@@ -79,30 +65,14 @@ fn answer(question: Question) -> Answer {
         Question::Probe { plugin_dir, devices } => match load(&plugin_dir) {
             Err(reason) => Answer::Failed(reason),
             Ok(plugin) => match plugin.probe(&devices) {
-                Ok(reports) => Answer::Probed(Probed {
-                    info: plugin.info().clone(),
-                    reports,
-                }),
+                Ok(reports) => Answer::Probed(Probed { info: plugin.info().clone(), reports }),
                 Err(error) => Answer::Failed(format!("its probe failed: {error}")),
             },
         },
-        Question::Fit {
-            plugin_dir,
-            device,
-            path,
-            context,
-            sequences,
-            options,
-        } => match load(&plugin_dir) {
+        Question::Fit { plugin_dir, device, path, context, sequences, options } => match load(&plugin_dir) {
             Err(reason) => Answer::Failed(reason),
             Ok(plugin) => {
-                let request = FitRequest {
-                    path: &path,
-                    device: &device,
-                    context: Some(context),
-                    sequences,
-                    options: &options,
-                };
+                let request = FitRequest { path: &path, device: &device, context: Some(context), sequences, options: &options };
                 match plugin.fit(&request) {
                     Ok(fit) => Answer::Fit(fit),
                     Err(error) => Answer::Failed(format!("its judgement of the file failed: {error}")),
@@ -113,6 +83,19 @@ fn answer(question: Question) -> Answer {
 }
 
 fn load(dir: &Path) -> Result<Plugin, String> {
-    let inspection = onebit_loader::inspect(dir).map_err(|refusal| refusal.to_string())?;
-    Plugin::load(&inspection.file, HostSink::tracing()).map_err(|error| error.to_string())
+    let inspection = onebit_loader::inspect(dir).map_err(|refusal| one_line(&refusal))?;
+    Plugin::load(&inspection.file, HostSink::tracing()).map_err(|error| match error {
+        LoadError::Refused(refusal) => one_line(&refusal),
+        error => error.to_string(),
+    })
+}
+
+/// A refusal as a sentence: its table has no place in a trace with one line for each step.
+fn one_line(refusal: &Refusal) -> String {
+    let rows: Vec<String> = refusal
+        .rows
+        .iter()
+        .map(|row| format!("{}: this host has {}, the plugin {}; {}", row.field, row.host, row.plugin, row.remedy))
+        .collect();
+    format!("cannot be loaded: {}", rows.join("; "))
 }

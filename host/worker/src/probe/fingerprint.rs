@@ -10,6 +10,7 @@ use onebit_catalog::Stamp;
 use onebit_loader::devices::Device;
 
 use super::cache::key;
+use crate::protocol::build_id;
 
 /// Folders and files whose change may mean another list.
 const FIXED: &[&str] = &[
@@ -41,9 +42,16 @@ const VARIABLES: &[&str] = &[
     "LD_LIBRARY_PATH",
 ];
 
+/// This build of the host. Two builds of one version may speak of devices in other words, or load plugins by other rules: the program's own
+/// file tells them apart.
+pub(super) fn of_host() -> String {
+    let program = fs::metadata("/proc/self/exe").ok().map(|metadata| Stamp::of(&metadata));
+    format!("{} {program:?}", build_id())
+}
+
 /// The name under which a list of devices is remembered.
 pub(super) fn of_machine() -> String {
-    let mut parts = vec![env!("CARGO_PKG_VERSION").to_owned()];
+    let mut parts = vec![of_host()];
     parts.push(fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
     parts.extend(VARIABLES.iter().map(|name| format!("{name}={:?}", std::env::var_os(name))));
     for path in FIXED {
@@ -62,11 +70,7 @@ fn stamps(path: &PathBuf) -> String {
     let stamp = |path: &PathBuf| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
     // Nodes of /dev change their times when they are used; that they are there is what counts.
     let shown = |path: &PathBuf| {
-        if path.starts_with("/dev") {
-            format!("{path:?}")
-        } else {
-            format!("{path:?} {:?}", stamp(path))
-        }
+        if path.starts_with("/dev") { format!("{path:?}") } else { format!("{path:?} {:?}", stamp(path)) }
     };
     paths.iter().map(shown).collect::<Vec<_>>().join("\n")
 }
@@ -75,12 +79,7 @@ fn stamps(path: &PathBuf) -> String {
 pub(super) fn of_devices(devices: &[Device]) -> String {
     let parts: Vec<String> = devices
         .iter()
-        .map(|device| {
-            format!(
-                "{}\n{}\n{}\n{}\n{}",
-                device.id, device.name, device.driver, device.firmware, device.memory_total
-            )
-        })
+        .map(|device| format!("{}\n{}\n{}\n{}\n{}", device.id, device.name, device.driver, device.firmware, device.memory_total))
         .collect();
     key(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -42,10 +42,7 @@ impl Known {
 
 impl Hashes {
     pub(super) fn new(cache: Cache) -> Self {
-        Self {
-            cache,
-            known: Mutex::new(None),
-        }
+        Self { cache, known: Mutex::new(None) }
     }
 
     /// Lower case hexadecimal. Reads the file if it is not the one that was hashed before.
@@ -62,15 +59,7 @@ impl Hashes {
                     known.clear();
                 }
                 let Stamp { bytes, modified_ns, inode } = stamp;
-                known.insert(
-                    path.to_owned(),
-                    Known {
-                        bytes,
-                        modified_ns,
-                        inode,
-                        sha256: sha256.clone(),
-                    },
-                );
+                known.insert(path.to_owned(), Known { bytes, modified_ns, inode, sha256: sha256.clone() });
                 known.clone()
             });
             self.cache.put(FILE, &all);

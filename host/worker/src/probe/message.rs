@@ -17,14 +17,7 @@ pub(super) enum Question {
     /// Load this plugin: what does it say of these devices?
     Probe { plugin_dir: PathBuf, devices: Vec<Device> },
     /// Load this plugin: what does it say of this file?
-    Fit {
-        plugin_dir: PathBuf,
-        device: Box<Device>,
-        path: PathBuf,
-        context: u32,
-        sequences: u32,
-        options: Vec<(String, String)>,
-    },
+    Fit { plugin_dir: PathBuf, device: Box<Device>, path: PathBuf, context: u32, sequences: u32, options: Vec<(String, String)> },
 }
 
 /// An answer.

@@ -88,18 +88,10 @@ impl Prober {
         let mut listed = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         let remembered = listed.clone().filter(|listed| listed.key == wanted).or_else(|| {
             let list: DeviceList = self.cache.get(&format!("devices-{wanted}.json"))?;
-            Some(Listed {
-                key: wanted.clone(),
-                list: Arc::new(list),
-                at: None,
-            })
+            Some(Listed { key: wanted.clone(), list: Arc::new(list), at: None })
         });
         if let Some(known) = remembered {
-            let changing = known
-                .list
-                .devices
-                .iter()
-                .any(|device| device.kind != DeviceKind::Cpu && !device.software && !device.integrated);
+            let changing = known.list.devices.iter().any(|device| device.kind != DeviceKind::Cpu && !device.software && !device.integrated);
             if !changing || age == Duration::MAX || known.at.is_some_and(|at| at.elapsed() <= age) {
                 let list = Arc::clone(&known.list);
                 *listed = Some(known);
@@ -111,11 +103,7 @@ impl Prober {
             self.cache.clear("devices-");
             self.cache.put(&format!("devices-{wanted}.json"), &*list);
         }
-        *listed = Some(Listed {
-            key: wanted,
-            list: Arc::clone(&list),
-            at: Some(Instant::now()),
-        });
+        *listed = Some(Listed { key: wanted, list: Arc::clone(&list), at: Some(Instant::now()) });
         list
     }
 
@@ -128,10 +116,7 @@ impl Prober {
         };
         // A driver that crashes while it is listed takes the list with it. The processor is there all the same.
         tracing::warn!(%failure, "the devices could not be listed; only the processor is used");
-        DeviceList {
-            devices: vec![processor()],
-            notes: vec![format!("{LIST_FAILED}: {failure}")],
-        }
+        DeviceList { devices: vec![processor()], notes: vec![format!("{LIST_FAILED}: {failure}")] }
     }
 
     /// What a plugin says of itself and of the devices, in their order.
@@ -151,11 +136,7 @@ impl Prober {
         if devices.len() < 2 {
             return together;
         }
-        tracing::info!(
-            plugin = plugin.id(),
-            failure,
-            "a plugin failed over all devices together; it is asked about each alone"
-        );
+        tracing::info!(plugin = plugin.id(), failure, "a plugin failed over all devices together; it is asked about each alone");
         let mut info = None;
         let mut reports = Vec::new();
         for device in devices {
@@ -175,10 +156,7 @@ impl Prober {
     }
 
     fn probe_these(&self, plugin: &PluginEntry, devices: &[Device]) -> Result<Probed, Outcome> {
-        let question = Question::Probe {
-            plugin_dir: plugin.dir.clone(),
-            devices: devices.to_vec(),
-        };
+        let question = Question::Probe { plugin_dir: plugin.dir.clone(), devices: devices.to_vec() };
         match self.ask(&question, &environment(plugin)) {
             Ok(Answer::Probed(probed)) if probed.reports.len() == devices.len() => Ok(probed),
             Ok(Answer::Failed(reason)) => Err(Outcome::Failed(reason)),
@@ -189,17 +167,8 @@ impl Prober {
 
     /// What a plugin says of a model file.
     pub(crate) fn fit(&self, plugin: &PluginEntry, asked: &FitAsked<'_>) -> Result<Fit, String> {
-        let plugin_key = self
-            .plugin_key(plugin)
-            .map_err(|error| format!("its files cannot be read: {error}"))?;
-        let FitAsked {
-            path,
-            stamp,
-            device,
-            context,
-            sequences,
-            options,
-        } = *asked;
+        let plugin_key = self.plugin_key(plugin).map_err(|error| format!("its files cannot be read: {error}"))?;
+        let FitAsked { path, stamp, device, context, sequences, options } = *asked;
         let parts = [
             plugin_key,
             fingerprint::of_devices(std::slice::from_ref(device)),
@@ -276,15 +245,9 @@ impl Prober {
 
     /// Hash of everything in the plugin's folder, and of this host.
     fn plugin_key(&self, plugin: &PluginEntry) -> std::io::Result<String> {
-        let mut parts = vec![
-            env!("CARGO_PKG_VERSION").to_owned(),
-            format!("{}.{}", onebit_loader::ABI_MAJOR, onebit_loader::ABI_MINOR),
-        ];
-        let mut paths: Vec<PathBuf> = std::fs::read_dir(&plugin.dir)?
-            .map_while(Result::ok)
-            .map(|entry| entry.path())
-            .filter(|path| path.is_file())
-            .collect();
+        let mut parts = vec![fingerprint::of_host()];
+        let mut paths: Vec<PathBuf> =
+            std::fs::read_dir(&plugin.dir)?.map_while(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()).collect();
         paths.sort();
         for path in paths {
             parts.push(format!("{}", path.file_name().unwrap_or_default().display()));
@@ -315,33 +278,15 @@ impl From<Silence> for Outcome {
 }
 
 fn now<T>(answer: Result<T, String>) -> Remembered<T> {
-    Remembered {
-        at: SystemTime::now(),
-        answer,
-    }
+    Remembered { at: SystemTime::now(), answer }
 }
 
 fn environment(plugin: &PluginEntry) -> Vec<(String, String)> {
-    plugin
-        .inspection
-        .file
-        .toml
-        .environment
-        .iter()
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    plugin.inspection.file.toml.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn failed_report(text: String) -> ProbeReport {
-    ProbeReport {
-        usable: false,
-        score: 0,
-        reason: Reason::Failed,
-        text,
-        exclusive: false,
-        memory_host: false,
-        memory_device: false,
-    }
+    ProbeReport { usable: false, score: 0, reason: Reason::Failed, text, exclusive: false, memory_host: false, memory_device: false }
 }
 
 /// The processor, as far as it is known without a list.
