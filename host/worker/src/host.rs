@@ -9,7 +9,10 @@
 //! every request. If what was chosen fails while it loads, the manifest's declared fallbacks take its place, and every answer says so;
 //! without a declared fallback the failure is the answer.
 
-#![allow(clippy::result_large_err, reason = "an error is made once for a failed request, not in a loop; its fields are what the API and the terminal show")]
+#![allow(
+    clippy::result_large_err,
+    reason = "an error is made once for a failed request, not in a loop; its fields are what the API and the terminal show"
+)]
 
 mod answers;
 mod config;
@@ -76,17 +79,8 @@ impl Host {
     pub fn start(config: HostConfig) -> Result<Self, HostError> {
         let handle = tokio::runtime::Handle::try_current()
             .map_err(|error| HostError::Internal(format!("the host needs a tokio runtime to start on: {error}")))?;
-        let supervisor = Supervisor::new_on(
-            handle,
-            crate::SupervisorConfig {
-                exe: config.exe.clone(),
-                ..config.supervisor.clone()
-            },
-        );
-        let probe = crate::probe::ProbeConfig {
-            exe: config.exe.clone(),
-            ..config.probe.clone()
-        };
+        let supervisor = Supervisor::new_on(handle, crate::SupervisorConfig { exe: config.exe.clone(), ..config.supervisor.clone() });
+        let probe = crate::probe::ProbeConfig { exe: config.exe.clone(), ..config.probe.clone() };
         let inner = Inner {
             view: View::new(config.paths()),
             prober: Prober::new(probe, config.cache_dir.clone()),
@@ -124,7 +118,7 @@ impl Host {
     /// [`HostError::UnknownModel`]; every other obstacle is in the explanation.
     pub async fn explain(&self, name: &str) -> Result<Explanation, HostError> {
         let (catalog, entry) = self.inner.find(name)?;
-        self.blocking(move |inner| inner.choose(&catalog, &entry, Vec::new(), true)).await
+        self.blocking(move |inner| inner.choose(&catalog, &entry, inner.setbacks.of(&entry.name), true)).await
     }
 
     /// Waits until the model is loaded, loading it if need be, and keeps it loaded as long as the lease lives.
@@ -142,10 +136,7 @@ impl Host {
             None => work.await,
             Some(deadline) => match tokio::time::timeout_at(deadline.into(), work).await {
                 Ok(lease) => lease,
-                Err(_) => Err(HostError::Deadline {
-                    model,
-                    waited: start.elapsed(),
-                }),
+                Err(_) => Err(HostError::Deadline { model, waited: start.elapsed() }),
             },
         }
     }
@@ -194,7 +185,7 @@ impl Host {
         };
         tracing::warn!(model = entry.name, plugin = failed.plugin, device = failed.device, %error, "failed to load; the manifest's fallbacks are tried");
         self.inner.lock_plans().remove(&entry.name);
-        self.inner.setbacks.note(&entry.name, failed)
+        self.inner.setbacks.note(&entry.name, failed, matches!(error, WorkerError::NoMemory { .. }))
     }
 
     /// How all models that are loaded, or on their way, are: read from the workers' real state.
@@ -289,23 +280,13 @@ impl Host {
         };
         let _turn = turn.lock().await;
         // Somebody may have chosen while this request waited for its turn; the worker need not have started yet.
-        if let Some(plan) = self
-            .inner
-            .lock_plans()
-            .get(&entry.name)
-            .filter(|plan| Arc::ptr_eq(&plan.catalog, catalog))
+        if let Some(plan) = self.inner.lock_plans().get(&entry.name).filter(|plan| Arc::ptr_eq(&plan.catalog, catalog))
             && self.inner.supervisor.depth(&entry.name) > 0
         {
             return Ok(plan.spec.clone());
         }
         let spec = self.choose_spec(catalog, entry).await?;
-        self.inner.lock_plans().insert(
-            entry.name.clone(),
-            Plan {
-                catalog: Arc::clone(catalog),
-                spec: spec.clone(),
-            },
-        );
+        self.inner.lock_plans().insert(entry.name.clone(), Plan { catalog: Arc::clone(catalog), spec: spec.clone() });
         Ok(spec)
     }
 
@@ -314,9 +295,7 @@ impl Host {
         let (catalog, model) = (Arc::clone(catalog), Arc::clone(entry));
         let mut explanation = self.blocking(move |inner| inner.choose(&catalog, &model, failed, false)).await?;
         let Some(choice) = explanation.choice.take() else {
-            return Err(HostError::Unservable {
-                explanation: Box::new(explanation),
-            });
+            return Err(HostError::Unservable { explanation: Box::new(explanation) });
         };
         let stated = entry.manifest.as_ref().and_then(|manifest| manifest.defaults.keep_alive);
         tracing::info!(
@@ -333,12 +312,7 @@ impl Host {
 
     /// Compares the file's hash with the manifest's, once for each file.
     async fn verify(&self, entry: &Arc<ModelEntry>) -> Result<(), HostError> {
-        let Some((expected, file)) = entry
-            .manifest
-            .as_ref()
-            .and_then(|manifest| manifest.sha256.clone())
-            .zip(entry.file())
-        else {
+        let Some((expected, file)) = entry.manifest.as_ref().and_then(|manifest| manifest.sha256.clone()).zip(entry.file()) else {
             return Ok(());
         };
         let (path, stamp) = (file.path.clone(), file.stamp);
@@ -352,12 +326,7 @@ impl Host {
             .await?
             .map_err(|error| HostError::Internal(format!("{} cannot be read to verify it: {error}", path.display())))?;
         if found != expected {
-            return Err(HostError::WrongFile {
-                model: entry.name.clone(),
-                path,
-                expected,
-                found,
-            });
+            return Err(HostError::WrongFile { model: entry.name.clone(), path, expected, found });
         }
         verified().insert(path, stamp);
         Ok(())
@@ -384,10 +353,7 @@ impl Inner {
         }
         match catalog.model(name).cloned() {
             Some(entry) => Ok((catalog, Arc::new(entry))),
-            None => Err(HostError::UnknownModel {
-                name: name.to_owned(),
-                suggestions: catalog.suggest(name),
-            }),
+            None => Err(HostError::UnknownModel { name: name.to_owned(), suggestions: catalog.suggest(name) }),
         }
     }
 
@@ -396,14 +362,8 @@ impl Inner {
         let model = || entry.name.clone();
         match &entry.state {
             State::Here(_) => Ok(()),
-            State::Missing { .. } => Err(HostError::NotDownloaded {
-                model: model(),
-                message: entry.obstacle().unwrap_or_default(),
-            }),
-            State::Broken(problems) => Err(HostError::Broken {
-                model: model(),
-                problems: problems.clone(),
-            }),
+            State::Missing { .. } => Err(HostError::NotDownloaded { model: model(), message: entry.obstacle().unwrap_or_default() }),
+            State::Broken(problems) => Err(HostError::Broken { model: model(), problems: problems.clone() }),
         }
     }
 
@@ -425,11 +385,7 @@ impl Inner {
     fn choose(&self, catalog: &Catalog, entry: &ModelEntry, failed: Vec<Failed>, thorough: bool) -> Explanation {
         let devices = self.prober.devices_within(DEVICES_AGE);
         let answers = Now::new(&self.prober, devices, &entry.name, self.supervisor.status());
-        let wishes = onebit_catalog::Wishes {
-            failed,
-            thorough,
-            ..self.config.wishes()
-        };
+        let wishes = onebit_catalog::Wishes { failed, thorough, ..self.config.wishes() };
         choose(entry, &catalog.plugins().usable, &wishes, &answers)
     }
 
@@ -452,12 +408,7 @@ impl Inner {
         });
         let refused = plugins.refused.iter().map(|refused| {
             let refusal = refused.refusal.clone();
-            PluginReport::unknown(
-                refused.dir.clone(),
-                refusal.plugin.clone(),
-                refusal.version.clone(),
-                PluginOutcome::Refused(refusal),
-            )
+            PluginReport::unknown(refused.dir.clone(), refusal.plugin.clone(), refusal.version.clone(), PluginOutcome::Refused(refusal))
         });
         let shadowed = plugins.shadowed.iter().map(|(dir, by)| {
             let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();

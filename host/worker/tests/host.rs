@@ -29,9 +29,7 @@ struct House {
 
 impl House {
     fn new() -> Self {
-        let house = Self {
-            root: tempfile::tempdir().unwrap(),
-        };
+        let house = Self { root: tempfile::tempdir().unwrap() };
         for name in ["manifests", "models", "plugins"] {
             std::fs::create_dir(house.at(name)).unwrap();
         }
@@ -53,11 +51,7 @@ impl House {
         if !environment.is_empty() {
             let toml = std::fs::read_to_string(to.join("plugin.toml")).unwrap();
             let (head, options) = toml.split_once("[[option]]").unwrap();
-            std::fs::write(
-                to.join("plugin.toml"),
-                format!("{head}[environment]\n{environment}\n\n[[option]]{options}"),
-            )
-            .unwrap();
+            std::fs::write(to.join("plugin.toml"), format!("{head}[environment]\n{environment}\n\n[[option]]{options}")).unwrap();
         }
         self
     }
@@ -70,10 +64,7 @@ impl House {
     }
 
     fn story(self) -> Self {
-        self.manifest(
-            "story",
-            "story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\n[defaults]\ncontext = 512\nslots = 2",
-        )
+        self.manifest("story", "story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\n[defaults]\ncontext = 512\nslots = 2")
     }
 
     fn config(&self) -> HostConfig {
@@ -112,9 +103,7 @@ async fn report(host: &Host, id: &str) -> PluginReport {
 
 /// Probe processes started since the cache was made leave a file each; this counts them.
 fn remembered(cache: &Path) -> usize {
-    std::fs::read_dir(cache.join("probe")).map_or(0, |entries| {
-        entries.flatten().filter(|entry| entry.file_name() != "hashes.json").count()
-    })
+    std::fs::read_dir(cache.join("probe")).map_or(0, |entries| entries.flatten().filter(|entry| entry.file_name() != "hashes.json").count())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,10 +113,7 @@ async fn a_model_answers_and_says_what_computed_it() {
     assert_eq!(host.models()[0].state, ModelState::Here);
     assert_eq!(answer(&host, "STORY:latest").await.unwrap(), STORY);
     let lease = host.lease("story", LeaseOptions::default()).await.unwrap();
-    assert_eq!(
-        (lease.facts().plugin.as_str(), lease.facts().device.as_str(), lease.facts().context),
-        ("ngram", "cpu", 512)
-    );
+    assert_eq!((lease.facts().plugin.as_str(), lease.facts().device.as_str(), lease.facts().context), ("ngram", "cpu", 512));
     assert_eq!(lease.spec().fallback_note, None);
     assert!(matches!(host.status()[0].state, WorkerState::Ready));
     drop(lease);
@@ -143,10 +129,7 @@ async fn what_cannot_be_served_says_why() {
         .story()
         .manifest("absent", "absent.ngram\nformat = \"ngram\"\nsource = \"hf:a/b/c\"")
         .manifest("broken", "x\nfromat = \"x\"")
-        .manifest(
-            "orphan",
-            "story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\n[[serve]]\nplugin = \"nobody\"",
-        );
+        .manifest("orphan", "story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\n[[serve]]\nplugin = \"nobody\"");
     std::fs::write(house.at("models/bad.ngram"), "not a model").unwrap();
     let house = house.manifest("bad", "bad.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"");
     let host = house.host();
@@ -154,25 +137,13 @@ async fn what_cannot_be_served_says_why() {
 
     assert!(matches!(lease("stroy").await, HostError::UnknownModel { suggestions, .. } if suggestions == ["story"]));
     let error = lease("absent").await;
-    assert!(
-        matches!(error, HostError::NotDownloaded { .. }) && error.to_string().contains("onebit-host pull absent"),
-        "{error}"
-    );
+    assert!(matches!(error, HostError::NotDownloaded { .. }) && error.to_string().contains("onebit-host pull absent"), "{error}");
     let error = lease("broken").await;
-    assert!(
-        matches!(error, HostError::Broken { .. }) && error.to_string().contains("broken.toml:5"),
-        "{error}"
-    );
+    assert!(matches!(error, HostError::Broken { .. }) && error.to_string().contains("broken.toml:5"), "{error}");
     let error = lease("orphan").await;
-    assert!(
-        matches!(error, HostError::Unservable { .. }) && error.to_string().contains("nobody: is not installed"),
-        "{error}"
-    );
+    assert!(matches!(error, HostError::Unservable { .. }) && error.to_string().contains("nobody: is not installed"), "{error}");
     let error = lease("bad").await;
-    assert!(
-        matches!(error, HostError::Unservable { .. }) && error.to_string().contains("ngram"),
-        "{error}"
-    );
+    assert!(matches!(error, HostError::Unservable { .. }) && error.to_string().contains("ngram"), "{error}");
     assert_eq!(answer(&host, "story").await.unwrap(), STORY);
 }
 
@@ -185,18 +156,12 @@ async fn a_warm_cache_starts_no_probe() {
     assert!(files >= 3, "devices, plugin, fit: {files}");
 
     // A program that cannot answer proves that nobody asks.
-    let config = HostConfig {
-        exe: Some("/bin/false".into()),
-        ..house.config()
-    };
+    let config = HostConfig { exe: Some("/bin/false".into()), ..house.config() };
     let start = Instant::now();
     let host = Host::start(config).unwrap();
     let warm = host.explain("story").await.unwrap();
     let took = start.elapsed();
-    assert_eq!(
-        warm.choice.map(|choice| choice.plugin),
-        explanation.choice.map(|choice| choice.plugin)
-    );
+    assert_eq!(warm.choice.map(|choice| choice.plugin), explanation.choice.map(|choice| choice.plugin));
     assert_eq!(remembered(&house.at("cache")), files);
     assert!(took < Duration::from_millis(150), "{took:?}");
 
@@ -221,44 +186,23 @@ async fn another_plugin_file_is_asked_again() {
 async fn without_a_place_for_the_cache_everything_works() {
     let house = House::new().plugin("ngram", "").story();
     for cache_dir in [None, Some(PathBuf::from("/proc/nowhere"))] {
-        let host = Host::start(HostConfig {
-            cache_dir,
-            ..house.config()
-        })
-        .unwrap();
+        let host = Host::start(HostConfig { cache_dir, ..house.config() }).unwrap();
         assert_eq!(answer(&host, "story").await.unwrap(), STORY);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_crashes_while_it_is_asked_is_remembered_with_the_reason() {
-    for (fault, word) in [
-        ("segfault-probe", "SIGSEGV"),
-        ("segfault-entry", "SIGSEGV"),
-        ("panic-probe", "panic"),
-        ("panic-entry", "panic"),
-    ] {
-        let house = House::new()
-            .plugin("ngram", "")
-            .plugin("faulty", &format!("ONEBIT_FAULT = \"{fault}\""))
-            .story();
+    for (fault, word) in [("segfault-probe", "SIGSEGV"), ("segfault-entry", "SIGSEGV"), ("panic-probe", "panic"), ("panic-entry", "panic")]
+    {
+        let house = House::new().plugin("ngram", "").plugin("faulty", &format!("ONEBIT_FAULT = \"{fault}\"")).story();
         let host = house.host();
-        let PluginOutcome::Failed { reason, at } = report(&host, "faulty").await.outcome else {
-            panic!("{fault}: no failure")
-        };
+        let PluginOutcome::Failed { reason, at } = report(&host, "faulty").await.outcome else { panic!("{fault}: no failure") };
         assert!(reason.contains(word), "{fault}: {reason}");
         assert!(matches!(report(&host, "ngram").await.outcome, PluginOutcome::Usable { .. }));
         // Another host knows it from the disk: same time, same reason, no process.
-        let other = Host::start(HostConfig {
-            exe: Some("/bin/false".into()),
-            ..house.config()
-        })
-        .unwrap();
-        assert_eq!(
-            report(&other, "faulty").await.outcome,
-            PluginOutcome::Failed { reason, at },
-            "{fault}"
-        );
+        let other = Host::start(HostConfig { exe: Some("/bin/false".into()), ..house.config() }).unwrap();
+        assert_eq!(report(&other, "faulty").await.outcome, PluginOutcome::Failed { reason, at }, "{fault}");
         assert_eq!(answer(&host, "story").await.unwrap(), STORY);
     }
 }
@@ -269,9 +213,7 @@ async fn a_plugin_that_hangs_is_ended_and_remembered() {
     let mut config = house.config();
     config.probe.limit = Duration::from_millis(700);
     let host = Host::start(config).unwrap();
-    let PluginOutcome::Failed { reason, .. } = report(&host, "faulty").await.outcome else {
-        panic!("no failure")
-    };
+    let PluginOutcome::Failed { reason, .. } = report(&host, "faulty").await.outcome else { panic!("no failure") };
     assert!(reason.contains("did not answer within"), "{reason}");
     assert!(support::children().iter().all(|&pid| !is_probe(pid)), "the process is gone");
     let start = Instant::now();
@@ -291,10 +233,7 @@ async fn a_file_that_crashes_the_plugin_costs_only_its_model() {
     let house = house.manifest("hostile", "segfault-fit.fault\nformat = \"fault\"\narchitecture = \"faulty\"");
     let host = house.host();
     let error = host.lease("hostile", LeaseOptions::default()).await.map(drop).unwrap_err();
-    assert!(
-        matches!(error, HostError::Unservable { .. }) && error.to_string().contains("SIGSEGV"),
-        "{error}"
-    );
+    assert!(matches!(error, HostError::Unservable { .. }) && error.to_string().contains("SIGSEGV"), "{error}");
     assert_eq!(answer(&host, "story").await.unwrap(), STORY);
 }
 
@@ -305,10 +244,8 @@ const SERVE_TWO: &str = "format = \"ngram\"\narchitecture = \"ngram\"\n[defaults
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_declared_fallback_takes_over_from_a_failed_load_and_is_reported() {
-    let house = House::new()
-        .plugin("ngram", "")
-        .plugin("faulty", "")
-        .manifest("story", &format!("story.ngram\n{SERVE_TWO}fallback = true\n"));
+    let house =
+        House::new().plugin("ngram", "").plugin("faulty", "").manifest("story", &format!("story.ngram\n{SERVE_TWO}fallback = true\n"));
     let host = house.host();
     for _ in 0..2 {
         let lease = host.lease("story", LeaseOptions::default()).await.unwrap();
@@ -321,10 +258,7 @@ async fn a_declared_fallback_takes_over_from_a_failed_load_and_is_reported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_declared_fallback_the_failure_is_the_answer() {
-    let house = House::new()
-        .plugin("ngram", "")
-        .plugin("faulty", "")
-        .manifest("story", &format!("story.ngram\n{SERVE_TWO}"));
+    let house = House::new().plugin("ngram", "").plugin("faulty", "").manifest("story", &format!("story.ngram\n{SERVE_TWO}"));
     let error = house.host().lease("story", LeaseOptions::default()).await.map(drop).unwrap_err();
     assert!(matches!(error, HostError::Worker(WorkerError::Died(_))), "{error}");
 }
@@ -332,23 +266,17 @@ async fn without_a_declared_fallback_the_failure_is_the_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_with_another_hash_is_not_served() {
     let wrong = "0".repeat(64);
-    let house = House::new().plugin("ngram", "").manifest(
-        "story",
-        &format!("story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\nsha256 = \"{wrong}\""),
-    );
+    let house = House::new()
+        .plugin("ngram", "")
+        .manifest("story", &format!("story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\nsha256 = \"{wrong}\""));
     let host = house.host();
     for _ in 0..2 {
         let error = host.lease("story", LeaseOptions::default()).await.map(drop).unwrap_err();
-        let HostError::WrongFile { expected, found, .. } = &error else {
-            panic!("{error}")
-        };
+        let HostError::WrongFile { expected, found, .. } = &error else { panic!("{error}") };
         assert_eq!(expected, &wrong);
         assert!(error.to_string().contains(found.as_str()) && found.len() == 64);
     }
-    assert!(
-        host.status().iter().all(|worker| !matches!(worker.state, WorkerState::Ready)),
-        "nothing stays loaded"
-    );
+    assert!(host.status().iter().all(|worker| !matches!(worker.state, WorkerState::Ready)), "nothing stays loaded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -356,10 +284,7 @@ async fn the_callers_patience_ends_the_wait_and_not_the_model() {
     let house = House::new().plugin("ngram", "").manifest("slow", "story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\n[defaults]\ncontext = 512\n[[serve]]\nplugin = \"ngram\"\noptions = { open_ms = 600 }");
     let host = house.host();
     host.explain("slow").await.unwrap();
-    let options = LeaseOptions {
-        deadline: Some(Instant::now() + Duration::from_millis(200)),
-        keep_alive: Some(KeepAlive::Forever),
-    };
+    let options = LeaseOptions { deadline: Some(Instant::now() + Duration::from_millis(200)), keep_alive: Some(KeepAlive::Forever) };
     let error = host.lease("slow", options).await.map(drop).unwrap_err();
     assert!(matches!(error, HostError::Deadline { .. }), "{error}");
     assert!(host.lease("slow", LeaseOptions::default()).await.is_ok());
@@ -374,10 +299,7 @@ async fn a_new_manifest_is_noticed_and_a_changed_one_replaces_the_worker() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(answer(&host, "story").await.unwrap(), STORY);
     let pid = host.status()[0].pid;
-    let house = house.manifest(
-        "story",
-        "story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\n[defaults]\ncontext = 256",
-    );
+    let house = house.manifest("story", "story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\n[defaults]\ncontext = 256");
     tokio::time::sleep(Duration::from_millis(1200)).await;
     let lease = host.lease("story", LeaseOptions::default()).await.unwrap();
     assert_eq!(lease.facts().context, 256);
@@ -391,12 +313,6 @@ async fn a_refused_plugin_is_listed_with_its_table() {
     std::fs::create_dir(house.at("plugins/empty")).unwrap();
     std::fs::write(house.at("plugins/empty/plugin.toml"), "schema = 99\n").unwrap();
     let host = house.host();
-    let refused = host
-        .plugins()
-        .await
-        .unwrap()
-        .into_iter()
-        .find(|report| matches!(report.outcome, PluginOutcome::Refused(_)))
-        .unwrap();
+    let refused = host.plugins().await.unwrap().into_iter().find(|report| matches!(report.outcome, PluginOutcome::Refused(_))).unwrap();
     assert_eq!(refused.dir, house.at("plugins/empty"));
 }

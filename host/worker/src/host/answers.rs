@@ -42,49 +42,18 @@ impl Answers for Now<'_> {
         let Some(file) = question.model.file() else {
             return Err("the model's file is not here".into());
         };
-        let FitQuestion {
-            path,
-            device,
-            context,
-            sequences,
-            options,
-            ..
-        } = *question;
-        self.prober.fit(
-            plugin,
-            &FitAsked {
-                path,
-                stamp: file.stamp,
-                device,
-                context,
-                sequences,
-                options,
-            },
-        )
+        let FitQuestion { path, device, context, sequences, options, .. } = *question;
+        self.prober.fit(plugin, &FitAsked { path, stamp: file.stamp, device, context, sequences, options })
     }
 
     fn free(&self, device: &Device) -> Free {
-        let total = self
-            .devices
-            .devices
-            .iter()
-            .find(|device| device.kind == DeviceKind::Cpu)
-            .map_or(0, |device| device.memory_total);
+        let total = self.devices.devices.iter().find(|device| device.kind == DeviceKind::Cpu).map_or(0, |device| device.memory_total);
         // The kernel counts a worker's mapped weights as free already; counted twice they must not make more than there is.
         let most = if total == 0 { u64::MAX } else { total };
         let host = available_memory().map(|free| free.saturating_add(self.returned(|worker| worker.rss_bytes)).min(most));
         let own = (device.kind != DeviceKind::Cpu && device.memory_free > 0).then(|| {
-            let back = self.returned(|worker| {
-                if worker.device == device.id {
-                    worker.estimate.device_bytes
-                } else {
-                    0
-                }
-            });
-            device
-                .memory_free
-                .saturating_add(back)
-                .min(device.memory_total.max(device.memory_free))
+            let back = self.returned(|worker| if worker.device == device.id { worker.estimate.device_bytes } else { 0 });
+            device.memory_free.saturating_add(back).min(device.memory_total.max(device.memory_free))
         });
         Free { host, device: own }
     }

@@ -66,13 +66,7 @@ impl HostConfig {
     }
 
     pub(super) fn wishes(&self) -> Wishes {
-        Wishes {
-            device: self.device.clone(),
-            context: self.context,
-            slots: self.slots,
-            threads: self.threads,
-            ..Wishes::default()
-        }
+        Wishes { device: self.device.clone(), context: self.context, slots: self.slots, threads: self.threads, ..Wishes::default() }
     }
 }
 

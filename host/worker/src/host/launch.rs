@@ -22,10 +22,7 @@ pub(super) fn spec(entry: &ModelEntry, choice: Choice, keep_alive: onebit_catalo
             onebit_catalog::Isolation::Worker => Isolation::Worker,
             onebit_catalog::Isolation::InProcess => Isolation::InProcess,
         },
-        estimate: MemoryEstimate {
-            host_bytes: choice.estimate.host,
-            device_bytes: choice.estimate.device,
-        },
+        estimate: MemoryEstimate { host_bytes: choice.estimate.host, device_bytes: choice.estimate.device },
         chat_template: entry.manifest.as_ref().and_then(|manifest| manifest.chat.template.clone()),
         fallback_note: choice.fallback_note,
         env: choice.environment,

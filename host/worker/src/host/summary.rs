@@ -64,17 +64,14 @@ impl ModelSummary {
             State::Broken(problems) => ModelState::Broken(problems.clone()),
         };
         let file = entry.file();
-        let modified = file
-            .and_then(|file| u64::try_from(file.stamp.modified_ns).ok())
-            .map(|ns| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns));
+        let modified =
+            file.and_then(|file| u64::try_from(file.stamp.modified_ns).ok()).map(|ns| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns));
         Self {
             name: entry.name.clone(),
             aliases: entry.aliases.clone(),
             description: manifest.and_then(|manifest| manifest.description.clone()),
             state,
-            file: file
-                .map(|file| file.path.clone())
-                .or_else(|| manifest.map(|manifest| manifest.file.clone())),
+            file: file.map(|file| file.path.clone()).or_else(|| manifest.map(|manifest| manifest.file.clone())),
             bytes: file.map(|file| file.bytes).or_else(|| manifest.and_then(|manifest| manifest.bytes)),
             modified,
             format: entry.format().map(str::to_owned),
@@ -157,15 +154,6 @@ impl PluginReport {
 
     /// A plugin of which only the folder, the id and a reason are known.
     pub(super) fn unknown(dir: PathBuf, id: String, version: Option<String>, outcome: PluginOutcome) -> Self {
-        Self {
-            dir,
-            id,
-            version,
-            description: None,
-            licence: None,
-            formats: Vec::new(),
-            capabilities: Vec::new(),
-            outcome,
-        }
+        Self { dir, id, version, description: None, licence: None, formats: Vec::new(), capabilities: Vec::new(), outcome }
     }
 }

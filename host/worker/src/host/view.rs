@@ -36,15 +36,7 @@ impl View {
         let fingerprint = fingerprint(&paths);
         let catalog = Arc::new(Catalog::load(&paths));
         report(&catalog, &Catalog::default());
-        Self {
-            paths,
-            state: Mutex::new(Seen {
-                catalog,
-                fingerprint,
-                looked: Instant::now(),
-                cost: start.elapsed(),
-            }),
-        }
+        Self { paths, state: Mutex::new(Seen { catalog, fingerprint, looked: Instant::now(), cost: start.elapsed() }) }
     }
 
     /// As it was at most a moment ago.
@@ -87,12 +79,7 @@ fn report(catalog: &Catalog, before: &Catalog) {
     for problem in catalog.problems().iter().filter(|problem| !before.problems().contains(problem)) {
         tracing::warn!(file = %problem.path.display(), line = problem.line, "{}", problem.message);
     }
-    for refused in catalog
-        .plugins()
-        .refused
-        .iter()
-        .filter(|refused| !before.plugins().refused.contains(refused))
-    {
+    for refused in catalog.plugins().refused.iter().filter(|refused| !before.plugins().refused.contains(refused)) {
         tracing::warn!(dir = %refused.dir.display(), "{}", refused.refusal);
     }
 }

@@ -11,6 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+/// Answers that are kept; one more, and all of a kind are forgotten: they cost a question, not a right answer.
+const MOST: usize = 2000;
 /// Largest file that is read.
 const FILE_MAX: u64 = 4 << 20;
 
@@ -41,6 +43,9 @@ impl Cache {
 
     pub(super) fn put(&self, name: &str, value: &impl Serialize) {
         let Some(folder) = &self.folder else { return };
+        if fs::read_dir(folder).is_ok_and(|entries| entries.count() > MOST) {
+            self.clear("fit-");
+        }
         if let Err(error) = write(folder, name, value) {
             tracing::debug!(folder = %folder.display(), %error, "an answer cannot be remembered; it will be asked for again next time");
         }
