@@ -356,7 +356,9 @@ impl SessionSize {
                 "requests may be longer than what the model was trained for"
             );
         }
-        Ok(Self { context: per_slot.saturating_mul(slots), slots, batch })
+        let context = per_slot.saturating_mul(slots);
+        // A batch larger than everything there is room for has no meaning, and a plugin may refuse it.
+        Ok(Self { context, slots, batch: batch.min(context) })
     }
 }
 
