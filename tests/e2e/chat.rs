@@ -10,7 +10,7 @@ use crate::{continuation, question, with};
 /// kernel's rounding may take another way after some tokens, so only the beginning is compared.
 const GOLDEN: &[(&str, &[u32], &str)] = &[
     ("The capital of France is", &[504, 3575, 282, 4649, 314], " Paris.\n\nThe United States has a population of approximately"),
-    ("Gravity is", &[22007, 6463, 314], " a fundamental force that governs the behavior of objects"),
+    ("Gravity is", &[22007, 6463, 314], " a fundamental concept in physics that describes the curvature of spacetime"),
     ("Once upon a time, there was a little", &[6403, 1980, 253, 655, 28, 665, 436, 253, 1838], " girl named Lily."),
 ];
 
@@ -37,8 +37,8 @@ fn a_chat_answers_the_golden_question_and_says_who_computed_it() {
     assert_eq!(answer["choices"][0]["message"]["role"], "assistant");
     assert_eq!(answer["choices"][0]["message"]["content"], "The answer to this classic math problem is 4.");
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
-    // The template's own system message and the question: 38 tokens.
-    assert_eq!(answer["usage"]["prompt_tokens"], 38);
+    // The template's own system message and the question: 37 tokens.
+    assert_eq!(answer["usage"]["prompt_tokens"], 37);
     let usage = &answer["usage"];
     assert_eq!(
         usage["total_tokens"].as_u64().unwrap(),
