@@ -62,7 +62,8 @@ fn print(findings: &[Finding]) -> Result<(), Failure> {
             Level::Fail => ("FAIL", "31"),
         };
         let word = if colour { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
-        output::line(format!("  {word}  {}", finding.text))?;
+        // A refusal is a table of several lines.
+        output::line(format!("  {word}  {}", finding.text.trim_end().replace('\n', "\n        ")))?;
         for line in finding.next.iter().flat_map(|next| next.lines()) {
             output::line(format!("        → {line}"))?;
         }

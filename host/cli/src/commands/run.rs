@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 
 use clap::{Arg, ArgAction};
-use onebit_worker::Host;
+use onebit_worker::{Host, HostConfig};
 
 use super::{Command, Invocation, open};
 use crate::chat::answer::{cut, describe, show};
@@ -32,6 +32,8 @@ pub(super) static COMMAND: Command = Command {
                     .help("Continue the text as it is, without the model's chat template"),
             )
     },
+    // A person reads an answer here, not the log of a plugin. What ends an answer reaches them as an error.
+    log: "off",
     ..Command::new("run", "Talk to a model in the terminal", run)
 };
 
@@ -45,7 +47,7 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
             Failure::new(Exit::Usage, "--raw continues a text and none was given").next("Give it as an argument or through a pipe.")
         );
     }
-    let (runtime, host) = open::with_runtime(open::config(invocation)?, open::runtime()?)?;
+    let (runtime, host) = open::with_runtime(config(invocation)?, open::runtime()?)?;
     let taste = taste(invocation, &host, &name)?;
     let lease = runtime.block_on(loading::load(&host, &name))?;
     if let Some(note_of_choice) = &lease.spec().fallback_note {
@@ -59,6 +61,12 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     drop(chat);
     runtime.block_on(host.drain(std::time::Duration::from_secs(1)));
     done
+}
+
+/// One person asks one thing at a time: more than one slot would only cost memory.
+fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
+    let config = open::config(invocation)?;
+    Ok(HostConfig { slots: if config.slots == 0 { 1 } else { config.slots }, ..config })
 }
 
 fn taste(invocation: &Invocation<'_>, host: &Host, name: &str) -> Result<Taste, Failure> {

@@ -82,7 +82,7 @@ pub static VERBOSE: Setting<bool> = Setting {
 pub static LOG: Setting<Option<String>> = Setting {
     placeholder: "LEVELS",
     group: GENERAL,
-    help: "What is logged to standard error: off, error, warn, info, debug, trace, also by part (warn,onebit_worker=debug). `serve` logs info, all else warn.",
+    help: "What is logged to standard error: off, error, warn, info, debug, trace, also by part (warn,onebit_worker=debug). `serve` logs info, `run` nothing, `doctor` error, all else warn.",
     sensible: |levels| match levels {
         Some(levels) => levels
             .parse::<tracing_subscriber::filter::Targets>()
@@ -170,7 +170,7 @@ pub static SLOTS: Setting<u32> = Setting {
     placeholder: "N",
     commands: COMPUTING,
     group: MODELS,
-    help: "Requests that one model computes side by side, each with its own context, where its manifest does not say. 0 = the host's number (4).",
+    help: "Requests that one model computes side by side, each with its own context, where its manifest does not say. 0 = the host's number (4 when serving, 1 in a terminal).",
     sensible: |slots| if *slots <= 256 { Ok(()) } else { Err("must be at most 256".into()) },
     ..Setting::named("slots", "slots", &["ONEBIT_SLOTS"])
 };

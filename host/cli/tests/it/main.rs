@@ -1,5 +1,7 @@
 //! The program from outside: real processes, a real HTTP server, real (small) disks.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so with a panic")]
+
 mod config;
 mod disks;
 mod exits;
