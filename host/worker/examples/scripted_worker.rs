@@ -89,8 +89,7 @@ fn load(script: &[&str], order: &LoadOrder, writer: &Writer) {
         }
         "crash" => {
             eprintln!("the weights look strange");
-            kill_process(getpid(), Signal::SEGV).expect("a signal");
-            hang();
+            die(Signal::SEGV);
         }
         "exit" => std::process::exit(i32::try_from(number(1)).expect("a status")),
         "hang" => hang(),
@@ -141,8 +140,7 @@ fn generate(id: u64, request: &GenerateRequest, cancelled: &AtomicBool, writer: 
             (0..number(2)).for_each(|n| event(token(n)));
             eprintln!("about to receive signal {}", number(1));
             let signal = Signal::from_named_raw(i32::try_from(number(1)).expect("a number")).expect("a signal");
-            kill_process(getpid(), signal).expect("a signal");
-            hang()
+            die(signal)
         }
         "exit" => std::process::exit(i32::try_from(number(1)).expect("a status")),
         "hang" => hang(),
@@ -155,6 +153,7 @@ fn generate(id: u64, request: &GenerateRequest, cancelled: &AtomicBool, writer: 
             hang()
         }
         "close" => {
+            STAYS.store(true, Ordering::Relaxed);
             writer.lock().expect("lock").shutdown(std::net::Shutdown::Both).expect("a socket");
             hang()
         }
@@ -214,7 +213,25 @@ fn say(writer: &Writer, message: FromWorker) {
 fn say_raw(writer: &Writer, bytes: &[u8]) {
     // The host may be gone; then this process goes too.
     if writer.lock().expect("lock").write_all(bytes).is_err() {
-        std::process::exit(1);
+        leave();
+    }
+}
+
+/// The script says that this process stays although its socket is closed.
+static STAYS: AtomicBool = AtomicBool::new(false);
+
+fn leave() -> ! {
+    if STAYS.load(Ordering::Relaxed) {
+        hang();
+    }
+    std::process::exit(1)
+}
+
+/// Rust's own handler takes the first SIGSEGV that no fault caused, and lets the second one through.
+fn die(signal: Signal) -> ! {
+    loop {
+        kill_process(getpid(), signal).expect("a signal");
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -233,12 +250,13 @@ impl Host {
     fn next<M: serde::de::DeserializeOwned>(&mut self) -> M {
         let mut bytes = [0; 4096];
         loop {
-            if let Some(message) = self.decoder.next().expect("a frame") {
+            if let Some(message) = self.decoder.take().expect("a frame") {
                 return message;
             }
             match self.socket.read(&mut bytes) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Ok(n) if n > 0 => self.decoder.space().extend_from_slice(&bytes[..n]),
-                _ => std::process::exit(1),
+                _ => leave(),
             }
         }
     }

@@ -1,11 +1,11 @@
-//! How a worker process ended, in words: which signal, in which plugin, while doing what, and what it said last.
+//! How a worker process ended, in words: which signal or which silence, in which plugin, while doing what, and what it said last.
 //!
 //! An exit status is decoded here once; nothing else in the project looks at raw status numbers.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// One unexpected end of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,24 @@ pub struct Death {
     pub last_lines: String,
     /// When the end was noticed.
     pub at: SystemTime,
+}
+
+/// One end of a worker that did nothing for too long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hang {
+    /// The model it served.
+    pub model: String,
+    /// The plugin it had mapped.
+    pub plugin: String,
+    /// Its version.
+    pub plugin_version: String,
+    /// What it was doing.
+    pub activity: String,
+    /// How long nothing happened.
+    pub stalled: Duration,
+    /// The last lines it wrote to stderr, at most 8 KiB. May be empty.
+    pub last_lines: String,
 }
 
 /// The way a process ended.
@@ -86,10 +104,23 @@ impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { model, plugin, plugin_version, pid, cause, activity, last_lines, .. } = self;
         write!(f, "plugin {plugin} {plugin_version} died while {activity} for {model} (process {pid}): {cause}")?;
-        if let Some(last) = last_lines.lines().rev().find(|line| !line.trim().is_empty()) {
-            write!(f, "; its last words: {last}")?;
-        }
-        Ok(())
+        last_words(f, last_lines)
+    }
+}
+
+impl fmt::Display for Hang {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, plugin, plugin_version, activity, stalled, last_lines } = self;
+        let seconds = stalled.as_secs_f32();
+        write!(f, "plugin {plugin} {plugin_version} made no progress for {seconds:.1} s while {activity} for {model} and was ended")?;
+        last_words(f, last_lines)
+    }
+}
+
+fn last_words(f: &mut fmt::Formatter<'_>, lines: &str) -> fmt::Result {
+    match lines.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(last) => write!(f, "; its last words: {last}"),
+        None => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use onebit_engine::EngineError;
 
-use crate::death::Death;
+use crate::death::{Death, Hang};
 use crate::protocol::LoadFailure;
 
 /// Why there is no answer, or no further answer.
@@ -33,27 +33,14 @@ pub enum WorkerError {
         /// Its version.
         version: String,
         /// Why.
-        failure: LoadFailure,
+        failure: Box<LoadFailure>,
     },
     /// The worker process ended by itself. The next request starts a new one.
     #[error("{0}")]
     Died(Box<Death>),
     /// The worker made no progress and was ended.
-    #[error("{model} was stopped: plugin {plugin} {version} made no progress for {} s while {activity}; the next request starts it anew", stalled.as_secs())]
-    Hang {
-        /// The model.
-        model: String,
-        /// The plugin.
-        plugin: String,
-        /// Its version.
-        version: String,
-        /// What it was doing.
-        activity: String,
-        /// How long nothing happened.
-        stalled: Duration,
-        /// The last lines the worker wrote.
-        last_lines: String,
-    },
+    #[error("{0}")]
+    Hang(Box<Hang>),
     /// The model crashed too often; it is left alone for a while.
     #[error("{model} is switched off for {} s after {crashes} crashes in a row: {reason}", remaining(*until).as_secs().max(1))]
     CircuitOpen {
@@ -75,7 +62,10 @@ pub enum WorkerError {
         reason: String,
     },
     /// The model does not fit next to what is running.
-    #[error("{model} needs {want} bytes of {kind}, {free} are free{}; unload a model, choose a smaller context or a smaller quantisation", held_by(holders))]
+    #[error(
+        "{model} needs {want} bytes of {kind}, {free} are free{}; unload a model, choose a smaller context or a smaller quantisation",
+        held_by(holders)
+    )]
     NoMemory {
         /// The model.
         model: String,
@@ -142,7 +132,7 @@ impl WorkerError {
             Self::QueueFull { retry_after, .. } => Some(*retry_after),
             Self::CircuitOpen { until, .. } => Some(remaining(*until)),
             Self::Load { failure, .. } if failure.retry_ms > 0 => Some(Duration::from_millis(failure.retry_ms)),
-            Self::Died(_) | Self::Hang { .. } | Self::NoMemory { .. } | Self::Draining { .. } => Some(Duration::from_secs(1)),
+            Self::Died(_) | Self::Hang(_) | Self::NoMemory { .. } | Self::Draining { .. } => Some(Duration::from_secs(1)),
             _ => None,
         }
     }
@@ -154,7 +144,7 @@ impl WorkerError {
             Self::QueueFull { .. } => "queue_full",
             Self::Load { .. } => "load",
             Self::Died(_) => "crash",
-            Self::Hang { .. } => "hang",
+            Self::Hang(_) => "hang",
             Self::CircuitOpen { .. } => "circuit_open",
             Self::Draining { .. } => "draining",
             Self::NoMemory { .. } => "no_memory",

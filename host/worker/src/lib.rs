@@ -14,7 +14,7 @@ mod supervisor;
 #[cfg(test)]
 mod testing;
 
-pub use death::{Cause, Death};
+pub use death::{Cause, Death, Hang};
 pub use error::WorkerError;
 pub use host::{Host, HostConfig, HostError, LeaseOptions, ModelState, ModelSummary, PluginOutcome, PluginReport};
 pub use spec::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate};

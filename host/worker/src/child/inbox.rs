@@ -68,9 +68,9 @@ fn read(mut socket: UnixStream, items: &Sender<Item>, cancel: &CancelFlag) -> St
         }
         loop {
             let item = if greeted {
-                decoder.next().map(|message| message.map(Item::Message))
+                decoder.take().map(|message| message.map(Item::Message))
             } else {
-                decoder.next().map(|hello| hello.map(Item::Greeting))
+                decoder.take().map(|hello| hello.map(Item::Greeting))
             };
             match item {
                 Ok(Some(item)) => {

@@ -32,7 +32,8 @@ pub(crate) fn load(order: &LoadOrder, progress: &mut dyn FnMut(f32), cancel: &Ca
     // `slots` requests of `context` positions each.
     let context = order.context.map(|context| {
         context.checked_mul(order.slots).ok_or_else(|| {
-            let message = format!("{} slots of {context} positions are more than can be counted; choose fewer or a smaller context", order.slots);
+            let message =
+                format!("{} slots of {context} positions are more than can be counted; choose fewer or a smaller context", order.slots);
             engine_failure("invalid_argument", message)
         })
     });

@@ -22,6 +22,7 @@ mod serve;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use onebit_loader::CancelFlag;
 
@@ -31,6 +32,9 @@ pub(crate) use serve::{Outlet, Server};
 use crate::protocol::{FromWorker, Hello, LoadOrder, Stats, ToWorker};
 use inbox::Inbox;
 use outbox::Outbox;
+
+/// How often the host hears of a load's progress at most.
+const PROGRESS: Duration = Duration::from_millis(100);
 
 /// What keeps a worker from serving at all. It goes to stderr, where the host finds it.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +95,14 @@ fn run(socket: UnixStream) -> Result<(), ChildError> {
 fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &CancelFlag) {
     tracing::info!(model = order.model, plugin = order.plugin_id, device = order.device.id, "loading");
     let outlet = outbox.outlet();
-    let mut progress = |fraction| outlet.push(FromWorker::LoadProgress { fraction });
+    let mut told: Option<Instant> = None;
+    let mut progress = |fraction| {
+        // A plugin may speak as often as it likes; the host hears ten times a second.
+        if told.is_none_or(|at| at.elapsed() >= PROGRESS) {
+            told = Some(Instant::now());
+            outlet.push(FromWorker::LoadProgress { fraction });
+        }
+    };
     let loaded = match load(order, &mut progress, cancel) {
         Ok(loaded) => loaded,
         Err(failure) => {

@@ -126,7 +126,9 @@ fn append(message: FromWorker, bytes: &mut Vec<u8>) {
     let Err(error) = encode_into(&message, bytes) else { return };
     let too_large = |what: &str| EngineError::InvalidRequest {
         message: match &error {
-            FrameError::TooLarge { bytes } => format!("{what} takes {bytes} bytes, at most {MAX_FRAME_BYTES} can be given at a time; ask for less at a time"),
+            FrameError::TooLarge { bytes } => {
+                format!("{what} takes {bytes} bytes, at most {MAX_FRAME_BYTES} can be given at a time; ask for less at a time")
+            }
             other => other.to_string(),
         },
         param: None,

@@ -114,7 +114,7 @@ impl Decoder {
         Self::default()
     }
 
-    /// Where the next bytes from the socket go: append, then ask [`next`](Self::next) until it has none.
+    /// Where the next bytes from the socket go: append, then [`take`](Self::take) until it has none.
     pub fn space(&mut self) -> &mut Vec<u8> {
         if self.taken > 0 {
             self.buffer.drain(..self.taken);
@@ -132,7 +132,7 @@ impl Decoder {
     ///
     /// # Errors
     /// A malformed frame. The stream cannot be trusted after that; close it.
-    pub fn next<M: DeserializeOwned>(&mut self) -> Result<Option<M>, FrameError> {
+    pub fn take<M: DeserializeOwned>(&mut self) -> Result<Option<M>, FrameError> {
         let rest = &self.buffer[self.taken..];
         let Some((header, rest)) = rest.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         // u32 → usize: this code runs on 64-bit Linux; on a 32-bit system the comparison below still holds.

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use onebit_engine::{Embeddings, EmbedRequest, EngineError, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
+use onebit_engine::{EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
 use onebit_loader::devices::Device;
 use serde::{Deserialize, Serialize};
 

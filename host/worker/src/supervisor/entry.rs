@@ -72,6 +72,13 @@ pub(crate) enum Next {
     Replace,
 }
 
+/// What [`Entry::clear`] found.
+pub(crate) enum Cleared {
+    Nothing,
+    Load,
+    Instance(Arc<Instance>),
+}
+
 impl Entry {
     pub(crate) fn new(inner: &Arc<Inner>, model: &str) -> Arc<Self> {
         Arc::new(Self {
@@ -280,20 +287,20 @@ impl Entry {
         }
     }
 
-    /// Takes out whatever is there, running or loading, and forgets past failures.
-    pub(crate) fn clear(&self) -> Option<Arc<Instance>> {
+    /// Takes out whatever is there, running or loading, and forgets past failures. A load is given up here; an instance is the caller's to end.
+    pub(crate) fn clear(&self) -> Cleared {
         let mut state = self.lock();
         state.stop_clock();
         state.breaker.reset();
         let old = std::mem::replace(&mut state.phase, Phase::Idle);
         drop(state);
         match old {
-            Phase::Ready(instance) => Some(instance),
+            Phase::Ready(instance) => Cleared::Instance(instance),
             Phase::Loading(load) => {
                 load.cancel.cancel();
-                None
+                Cleared::Load
             }
-            Phase::Idle | Phase::Failed { .. } => None,
+            Phase::Idle | Phase::Failed { .. } => Cleared::Nothing,
         }
     }
 
@@ -365,7 +372,7 @@ impl State {
     fn note_crash(&mut self, error: &WorkerError) -> bool {
         let last_lines = match error {
             WorkerError::Died(death) => death.last_lines.clone(),
-            WorkerError::Hang { last_lines, .. } => last_lines.clone(),
+            WorkerError::Hang(hang) => hang.last_lines.clone(),
             WorkerError::Protocol { .. } => String::new(),
             _ => return false,
         };

@@ -15,7 +15,7 @@ use super::instance::Instance;
 use super::launch::death;
 use super::memory::Claim;
 use super::wire::{Wake, Wire};
-use crate::death::Cause;
+use crate::death::{Cause, Hang};
 use crate::error::WorkerError;
 use crate::protocol::{FromWorker, ToWorker};
 
@@ -50,14 +50,14 @@ pub(crate) async fn keep(
         End::Died(cause) => Some(WorkerError::Died(Box::new(death(spec, &mut wire, cause, activity).await))),
         End::Hang(stalled) => {
             wire.kill().await;
-            Some(WorkerError::Hang {
+            Some(WorkerError::Hang(Box::new(Hang {
                 model: spec.model.clone(),
                 plugin: spec.plugin_id.clone(),
-                version: spec.plugin_version.clone(),
+                plugin_version: spec.plugin_version.clone(),
                 activity,
                 stalled,
                 last_lines: wire.process.last_lines().await,
-            })
+            })))
         }
         End::Protocol(reason) => {
             wire.kill().await;

@@ -18,7 +18,7 @@ use super::load::Load;
 use super::memory::Claim;
 use super::process::Process;
 use super::wire::{Wake, Wire};
-use crate::death::{Cause, Death};
+use crate::death::{Cause, Death, Hang};
 use crate::error::WorkerError;
 use crate::protocol::{FromWorker, Hello, PROTOCOL_VERSION, Stats, ToWorker, build_id, encode};
 use crate::spec::LaunchSpec;
@@ -34,7 +34,15 @@ pub(crate) async fn launch(inner: &Arc<Inner>, entry: &Arc<Entry>, load: &Arc<Lo
         Ok((facts, stats)) => {
             claim.measured(stats);
             claim.loaded();
-            let instance = Instance::new(entry, spec.clone(), facts, stats, Some(wire.process.pid()), Link::Process(outbox), inner.cancel.child_token());
+            let instance = Instance::new(
+                entry,
+                spec.clone(),
+                facts,
+                stats,
+                Some(wire.process.pid()),
+                Link::Process(outbox),
+                inner.cancel.child_token(),
+            );
             inner.handle.spawn(keeper::keep(wire, instance.clone(), entry.clone(), Arc::downgrade(inner), inner.config.clone(), claim));
             Ok(instance)
         }
@@ -45,14 +53,14 @@ pub(crate) async fn launch(inner: &Arc<Inner>, entry: &Arc<Entry>, load: &Arc<Lo
         Err(End::Exited(cause)) => Err(WorkerError::Died(Box::new(death(spec, &mut wire, cause, load.activity()).await))),
         Err(End::Stalled(stalled)) => {
             wire.kill().await;
-            Err(WorkerError::Hang {
+            Err(WorkerError::Hang(Box::new(Hang {
                 model: spec.model.clone(),
                 plugin: spec.plugin_id.clone(),
-                version: spec.plugin_version.clone(),
+                plugin_version: spec.plugin_version.clone(),
                 activity: load.activity(),
                 stalled,
                 last_lines: wire.process.last_lines().await,
-            })
+            })))
         }
     }
 }
@@ -117,10 +125,16 @@ async fn greet_and_load(
                     model: spec.model.clone(),
                     plugin: spec.plugin_id.clone(),
                     version: spec.plugin_version.clone(),
-                    failure,
+                    failure: Box::new(failure),
                 }));
             }
-            Ok(FromWorker::Event { .. } | FromWorker::Embedded { .. } | FromWorker::Encoded { .. } | FromWorker::Decoded { .. } | FromWorker::Failed(_)) => {
+            Ok(
+                FromWorker::Event { .. }
+                | FromWorker::Embedded { .. }
+                | FromWorker::Encoded { .. }
+                | FromWorker::Decoded { .. }
+                | FromWorker::Failed(_),
+            ) => {
                 return Err(protocol("it spoke of requests before its model was loaded".into()));
             }
             Err(End::Stalled(_)) => return Err(End::Stalled(stall)),

@@ -92,7 +92,7 @@ impl Lease {
     /// unless the worker is gone already and cannot be started again.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Generation, WorkerError> {
         let ticket = self.ticket()?;
-        let (seat, replayed) = self.living_seat().await?;
+        let seat = self.living_seat().await?;
         let request = Arc::new(request);
         let request_id = self.request_id();
         let line = Line::open(&seat, &request_id, &request)?;
@@ -105,7 +105,7 @@ impl Lease {
             next_seat: None,
             ticket: Some(ticket),
             started: false,
-            may_replay: !replayed,
+            may_replay: true,
         })
     }
 
@@ -169,16 +169,16 @@ impl Lease {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A seat on a worker that is alive, a new one if this lease's has died; and whether it had.
-    async fn living_seat(&self) -> Result<(Seat, bool), WorkerError> {
+    /// A seat on a worker that is alive; a new one if this lease's has died.
+    async fn living_seat(&self) -> Result<Seat, WorkerError> {
         let seat = self.current_seat();
         match seat.instance().calls.ended() {
-            None => Ok((seat, false)),
+            None => Ok(seat),
             Some(error) if replayable(&error) => {
                 let new = self.bond.seat().await?;
                 let old = std::mem::replace(&mut *self.seat.lock().unwrap_or_else(PoisonError::into_inner), new.clone());
                 drop(old);
-                Ok((new, true))
+                Ok(new)
             }
             Some(error) => Err(error),
         }
@@ -186,10 +186,10 @@ impl Lease {
 
     /// A question with one answer. Asked again, once, if the worker dies over it.
     async fn call(&self, make: impl Fn(u64) -> ToWorker) -> Result<Reply, WorkerError> {
-        let (seat, replayed) = self.living_seat().await?;
+        let seat = self.living_seat().await?;
         match ask(&seat, &make).await {
-            Err(error) if replayable(&error) && !replayed => {
-                let (seat, _) = self.living_seat().await?;
+            Err(error) if replayable(&error) => {
+                let seat = self.living_seat().await?;
                 self.bond.replayed(&error);
                 ask(&seat, &make).await
             }

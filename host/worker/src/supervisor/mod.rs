@@ -7,7 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `entry` | the state machine of one model |
-//! | `load`, `launch`, `thread` | from a specification to a loaded model |
+//! | `load`, `launch`, `thread`, `replace` | from a specification to a loaded model |
 //! | `instance`, `calls`, `lease` | a loaded model, its requests, its users |
 //! | `process`, `wire`, `stderr`, `keeper` | one process, watched to its end |
 //! | `breaker`, `admission`, `memory`, `room` | backoff, queue bound, memory, eviction |
@@ -25,6 +25,7 @@ mod lease;
 mod load;
 mod memory;
 mod process;
+mod replace;
 mod room;
 mod status;
 mod stderr;
@@ -48,7 +49,7 @@ pub use status::{Crash, WorkerState, WorkerStatus};
 
 use crate::error::WorkerError;
 use crate::spec::{Isolation, LaunchSpec};
-use entry::{Entry, Next};
+use entry::{Cleared, Entry, Next};
 use instance::{Instance, Seat};
 use load::Load;
 
@@ -127,21 +128,22 @@ impl Supervisor {
     pub async fn reload(&self, spec: LaunchSpec) -> Result<(), WorkerError> {
         let entry = self.inner.entry(&spec.model);
         entry.forgive();
-        if entry.ready().is_some() {
-            self.inner.replace(&entry, &spec, true).await
-        } else {
-            self.inner.seat(&entry, &spec).await.map(drop)
-        }
+        if entry.ready().is_some() { self.inner.replace(&entry, &spec, true).await } else { self.inner.seat(&entry, &spec).await.map(drop) }
     }
 
-    /// Ends the worker of `model`: running answers may finish within the host's patience, waiting requests are told. Returns when the
-    /// process is gone. Past crashes are forgotten. False if it was not loaded.
+    /// Ends the worker of `model`: running answers may finish within the host's patience, waiting requests are told. A load is given up.
+    /// Returns when a loaded model's process is gone. Past crashes are forgotten. False if there was nothing to end.
     pub async fn unload(&self, model: &str) -> bool {
         let entry = self.inner.lock_entries().get(model).cloned();
-        let Some(instance) = entry.and_then(|entry| entry.clear()) else { return false };
-        self.inner.retire(instance.clone(), UnloadReason::Asked, self.inner.config.unload_patience);
-        instance.ended().await;
-        true
+        match entry.map_or(Cleared::Nothing, |entry| entry.clear()) {
+            Cleared::Nothing => false,
+            Cleared::Load => true,
+            Cleared::Instance(instance) => {
+                self.inner.retire(instance.clone(), UnloadReason::Asked, self.inner.config.unload_patience);
+                instance.ended().await;
+                true
+            }
+        }
     }
 
     /// Takes no more requests, lets running answers finish within `patience`, and ends all workers. Returns when all processes are gone.
@@ -149,8 +151,10 @@ impl Supervisor {
         let inner = &self.inner;
         inner.draining.store(true, Ordering::Release);
         let entries: Vec<_> = inner.lock_entries().values().cloned().collect();
-        for instance in entries.iter().filter_map(|entry| entry.clear()) {
-            inner.retire(instance, UnloadReason::Shutdown, patience);
+        for entry in entries {
+            if let Cleared::Instance(instance) = entry.clear() {
+                inner.retire(instance, UnloadReason::Shutdown, patience);
+            }
         }
         // Replacements in progress, and models that were leaving already with a patience of their own.
         let leaving: Vec<_> = inner.lock_retiring().clone();
@@ -210,7 +214,10 @@ impl Inner {
     /// A place in the queue.
     fn admit(&self, entry: &Arc<Entry>) -> Result<admission::Ticket, WorkerError> {
         self.check_draining(&entry.model)?;
-        entry.admission.take(self.config.max_queue).inspect_err(|_| self.observers.tell(&Lifecycle::QueueFull { model: entry.model.clone() }))
+        entry
+            .admission
+            .take(self.config.max_queue)
+            .inspect_err(|_| self.observers.tell(&Lifecycle::QueueFull { model: entry.model.clone() }))
     }
 
     fn check_draining(&self, model: &str) -> Result<(), WorkerError> {
@@ -264,7 +271,12 @@ impl Inner {
     }
 
     /// Memory, process or thread, model.
-    async fn load(self: &Arc<Self>, entry: &Arc<Entry>, load: &Arc<Load>, replaces: bool) -> Result<(Arc<Instance>, Duration), WorkerError> {
+    async fn load(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        load: &Arc<Load>,
+        replaces: bool,
+    ) -> Result<(Arc<Instance>, Duration), WorkerError> {
         let claim = tokio::select! {
             claim = self.make_room(&load.spec, replaces) => claim?,
             () = load.cancel.cancelled() => return Err(launch::given_up(&load.spec)),
@@ -279,7 +291,15 @@ impl Inner {
 
     fn tell_loaded(&self, instance: &Instance, took: Duration, restarted: bool) {
         let (model, plugin) = (instance.spec.model.clone(), instance.spec.plugin_id.clone());
-        tracing::info!(model, plugin, device = instance.spec.device.id, pid = instance.pid, took_ms = took.as_millis(), restarted, "model loaded");
+        tracing::info!(
+            model,
+            plugin,
+            device = instance.spec.device.id,
+            pid = instance.pid,
+            took_ms = took.as_millis(),
+            restarted,
+            "model loaded"
+        );
         self.observers.tell(&Lifecycle::Loaded { model, plugin, took, restarted });
     }
 
@@ -297,40 +317,6 @@ impl Inner {
 
     fn worker_lost(&self, spec: &LaunchSpec, error: &WorkerError) {
         self.observers.tell(&Lifecycle::Died { model: spec.model.clone(), plugin: spec.plugin_id.clone(), kind: error.kind() });
-    }
-
-    /// Loads a replacement beside the running worker and swaps them. If the caller leaves, the replacement is given up.
-    async fn replace(self: &Arc<Self>, entry: &Arc<Entry>, spec: &LaunchSpec, always: bool) -> Result<(), WorkerError> {
-        let load = Load::new(spec.clone(), self.cancel.child_token());
-        let _caller_left = load.cancel.clone().drop_guard();
-        let task = self.handle.spawn({
-            let (inner, entry, load) = (self.clone(), entry.clone(), load.clone());
-            async move {
-                let _turn = entry.replacing.clone().lock_owned().await;
-                // Another request may have had the same replacement made while this one waited for its turn.
-                let old = entry.ready();
-                if old.is_none() || (!always && old.is_some_and(|old| old.spec.same_launch(&load.spec))) {
-                    return Ok(());
-                }
-                let (instance, took) = match inner.load(&entry, &load, true).await {
-                    Ok(loaded) => loaded,
-                    Err(error) => {
-                        inner.load_failed(&load, &error);
-                        return Err(error);
-                    }
-                };
-                // From here on there is no way back: the caller may leave, the swap is made.
-                let seat = Seat::take(&instance);
-                if let Some(old) = entry.replaced(&instance) {
-                    inner.retire(old, UnloadReason::Replaced, inner.config.unload_patience);
-                }
-                inner.tell_loaded(&instance, took, false);
-                // Given up under no lock: starts the clock of a model that nobody has asked for yet.
-                drop(seat);
-                Ok(())
-            }
-        });
-        task.await.unwrap_or_else(|error| Err(WorkerError::Spawn { model: spec.model.clone(), reason: error.to_string() }))
     }
 
     /// Lets an instance that was taken out of its entry finish what it is doing, and ends it.

@@ -27,8 +27,6 @@ impl Inner {
     pub(crate) async fn make_room(self: &Arc<Self>, spec: &LaunchSpec, replaces: bool) -> Result<Claim, WorkerError> {
         let _one_at_a_time = self.room.lock().await;
         let deadline = Instant::now() + self.config.memory_patience;
-        // What the last eviction should bring; until it is there, the shortage is looked at again before anybody else has to go.
-        let mut returning: Option<Instant> = None;
         loop {
             let too_many = self.config.max_loaded.is_some_and(|most| self.ledger.workers() >= most.max(1) + usize::from(replaces));
             let shortage = self.ledger.shortage(spec, memory::available(), self.config.memory_budget);
@@ -38,15 +36,13 @@ impl Inner {
             {
                 return Err(self.no_memory(spec, lack));
             }
-            if returning.is_some_and(|until| Instant::now() < until) && matches!(lack, Lack::Memory(_)) {
-                tokio::time::sleep(LOOK_AGAIN).await;
-                continue;
-            }
             if let Some((entry, idle)) = self.least_recently_used(&spec.model) {
-                tracing::info!(model = entry.model, newcomer = spec.model, rss_bytes = idle.stats().rss_bytes, "evicted to make room");
+                let held = idle.stats();
+                tracing::info!(model = entry.model, newcomer = spec.model, rss_bytes = held.rss_bytes, "evicted to make room");
+                let before = memory::available();
                 self.retire(idle.clone(), UnloadReason::Evicted, Duration::ZERO);
                 idle.ended().await;
-                returning = Some(Instant::now() + RETURN_PATIENCE);
+                returned(before, held.rss_bytes.saturating_sub(held.rss_file_bytes)).await;
                 continue;
             }
             if Instant::now() >= deadline {
@@ -63,6 +59,18 @@ impl Inner {
             Lack::Place => ("memory (the number of models loaded at a time is limited)".into(), spec.estimate.total(), 0),
         };
         WorkerError::NoMemory { model: spec.model.clone(), kind, want, free, holders: self.ledger.holders() }
+    }
+}
+
+/// Waits until most of what an ended process held is available again. Without that the next look would find too little and somebody else
+/// would have to go for memory that is on its way back.
+async fn returned(before: Option<u64>, held: u64) {
+    let Some(before) = before else { return };
+    // Others take memory at the same time: all of it is rarely seen to come back.
+    let expected = before.saturating_add(held / 4 * 3);
+    let deadline = Instant::now() + RETURN_PATIENCE;
+    while memory::available().is_some_and(|now| now < expected) && Instant::now() < deadline {
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 

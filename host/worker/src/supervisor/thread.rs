@@ -12,13 +12,14 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::Inner;
+use super::config::SupervisorConfig;
 use super::entry::Entry;
 use super::instance::{Instance, Link};
 use super::keeper::lost;
 use super::load::Load;
 use super::memory::Claim;
 use crate::child::{Loaded, Outlet, Server, load as load_model};
-use crate::death::{Cause, Death};
+use crate::death::{Cause, Death, Hang};
 use crate::error::WorkerError;
 use crate::protocol::{FromWorker, LoadFailure, Stats};
 
@@ -68,7 +69,7 @@ pub(crate) async fn launch(inner: &Arc<Inner>, entry: &Arc<Entry>, load: &Arc<Lo
         model: spec.model.clone(),
         plugin: spec.plugin_id.clone(),
         version: spec.plugin_version.clone(),
-        failure,
+        failure: Box::new(failure),
     };
     let Loaded { engine, facts } = loaded.map_err(failed)?;
     let outlet = Arc::new(Direct::default());
@@ -82,12 +83,20 @@ pub(crate) async fn launch(inner: &Arc<Inner>, entry: &Arc<Entry>, load: &Arc<Lo
     let instance = Instance::new(entry, spec.clone(), facts, Stats::default(), None, Link::Thread(server.clone()), stop);
     // Set once, before the first request can be sent.
     outlet.0.set(Arc::downgrade(&instance)).ok();
-    inner.handle.spawn(keep(instance.clone(), server, entry.clone(), Arc::downgrade(inner), inner.config.step_stall, claim));
+    inner.handle.spawn(keep(instance.clone(), server, entry.clone(), Arc::downgrade(inner), inner.config.clone(), claim));
     Ok(instance)
 }
 
-async fn keep(instance: Arc<Instance>, server: Arc<Server>, entry: Arc<Entry>, inner: Weak<Inner>, stall: Duration, claim: Claim) {
+async fn keep(
+    instance: Arc<Instance>,
+    server: Arc<Server>,
+    entry: Arc<Entry>,
+    inner: Weak<Inner>,
+    config: Arc<SupervisorConfig>,
+    claim: Claim,
+) {
     let spec = &instance.spec;
+    let stall = config.step_stall;
     let mut look = interval(LOOK.min(stall / 4).max(Duration::from_millis(10)));
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let error = loop {
@@ -110,21 +119,23 @@ async fn keep(instance: Arc<Instance>, server: Arc<Server>, entry: Arc<Entry>, i
                     })));
                 }
                 if let Some(stalled) = instance.stalled(stall) {
-                    break Some(WorkerError::Hang {
+                    break Some(WorkerError::Hang(Box::new(Hang {
                         model: spec.model.clone(),
                         plugin: spec.plugin_id.clone(),
-                        version: spec.plugin_version.clone(),
+                        plugin_version: spec.plugin_version.clone(),
                         activity: instance.activity(),
                         stalled,
                         last_lines: String::new(),
-                    });
+                    })));
                 }
             }
         }
     };
     match error {
         Some(error) => lost(&entry, &instance, &inner, &error),
-        None => instance.calls.end(&WorkerError::Draining { model: spec.model.clone(), reason: "it was unloaded while the request ran".into() }),
+        None => {
+            instance.calls.end(&WorkerError::Draining { model: spec.model.clone(), reason: "it was unloaded while the request ran".into() })
+        }
     }
     // The instance may be held by a late lease; the engine must not wait for that.
     instance.unlink();
@@ -134,7 +145,7 @@ async fn keep(instance: Arc<Instance>, server: Arc<Server>, entry: Arc<Entry>, i
         drop(server);
         done.send(()).ok();
     });
-    if stopper.is_err() || timeout(stall, stopped).await.is_err() {
+    if stopper.is_err() || timeout(config.unload_patience, stopped).await.is_err() {
         tracing::error!(model = spec.model, "an engine inside the host does not stop; its threads and memory stay until the host ends");
     }
     drop(claim);

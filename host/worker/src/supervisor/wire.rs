@@ -61,7 +61,7 @@ impl Wire {
     /// The next thing the worker does. May be dropped and called again.
     pub(crate) async fn next<M: DeserializeOwned>(&mut self) -> Wake<M> {
         loop {
-            match self.decoder.next() {
+            match self.decoder.take() {
                 Ok(Some(message)) => return Wake::Message(message),
                 Ok(None) => {}
                 Err(error) => return Wake::Broken(error),

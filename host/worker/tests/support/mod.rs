@@ -9,6 +9,12 @@ use onebit_engine::{Event, GenerateRequest, Prompt, PromptPart, Sampling};
 use onebit_loader::devices::{Device, DeviceKind};
 use onebit_worker::{Generation, Isolation, KeepAlive, LaunchSpec, MemoryEstimate, Supervisor, SupervisorConfig, WorkerError};
 
+/// One test at a time: they look at the children and at the memory of this process.
+pub async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
+    static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    ONE.lock().await
+}
+
 /// A program among the examples of this crate, which cargo builds before it runs tests.
 pub fn example(name: &str) -> PathBuf {
     let tests = std::env::current_exe().expect("this program has a path");
@@ -136,7 +142,15 @@ pub fn children_of(parent: u32) -> Vec<u32> {
 
 pub fn alive(pid: u32) -> bool {
     // A zombie has ended; somebody else's child is not ours to reap.
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z')))
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z')))
+}
+
+/// Sends a signal.
+pub fn kill(pid: u32, signal: i32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("not 0");
+    let signal = rustix::process::Signal::from_named_raw(signal).expect("a signal");
+    rustix::process::kill_process(pid, signal).expect("the process exists");
 }
 
 /// Waits until `done` or panics.
