@@ -1,5 +1,7 @@
 //! The whole host without HTTP, over real plugins in real processes.
 
+#![allow(clippy::unwrap_used, reason = "in a test, what is not there is the failure")]
+
 mod support;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Conversations with probe processes that misbehave: scripts in place of the program.
 
+#![allow(clippy::unwrap_used, reason = "in a test, what is not there is the failure")]
+
 mod support;
 
 use std::os::unix::fs::PermissionsExt;
