@@ -4,7 +4,7 @@
 //! before llama.cpp sees it, the device that was asked for is the one that computes or the call fails, sequences are exact, calls can be
 //! cancelled, failures are typed, and nothing is written to a file descriptor.
 //!
-//! * [`modules`], [`vulkan`]: which of ggml's compute modules are loaded, and when.
+//! * [`modules`], [`processor`], [`vulkan`]: which of ggml's compute modules are loaded, and when.
 //! * [`load`], [`weights`]: a model and its contexts.
 //! * [`session`], [`rows`], [`snapshot`]: `onebit.forward/1`.
 //! * [`tokenizer`], [`runs`]: `onebit.tokenize/1`. [`embedder`]: `onebit.embed/1`.
@@ -19,6 +19,7 @@ mod logs;
 mod model;
 mod modules;
 mod plugin;
+mod processor;
 mod rows;
 mod runs;
 mod session;

@@ -159,11 +159,13 @@ pub fn load(
 fn warm_up(weights: &Arc<Weights>, cancel: Cancel<'_>) -> Result<(), Error> {
     cancel.check()?;
     let settings = &weights.settings;
-    let batches: &[u32] = match weights.place {
-        // A GPU has other shaders for long batches; compiling them now costs the first prompt nothing.
-        Place::Vulkan { software: false, .. } => &[settings.ubatch.min(512), 8, 1],
+    let full = settings.ubatch.min(512);
+    let batches = match weights.place {
+        // A GPU has other shaders for long batches, for long states and for each small number of rows. Compiled now they cost a second;
+        // compiled later they are a pause of seconds in somebody's answer.
+        Place::Vulkan { software: false, .. } => vec![full, full, full, full, 8, 7, 6, 5, 4, 3, 2, 1],
         // No shaders to compile, or a compiler so slow that nobody would wait for what may never be used.
-        Place::Cpu | Place::Vulkan { software: true, .. } => &[settings.ubatch.min(8), 1],
+        Place::Cpu | Place::Vulkan { software: true, .. } => vec![settings.ubatch.min(8), 1],
     };
     let most = batches.iter().copied().max().unwrap_or(1);
     let threads = (weights.threads, weights.threads);
@@ -179,7 +181,7 @@ fn warm_up(weights: &Arc<Weights>, cancel: Cancel<'_>) -> Result<(), Error> {
             device.weights + host.weights
         )));
     }
-    for &rows in batches {
+    for rows in batches {
         let mut tokens = vec![0_i32; rows as usize];
         // Positions follow each other, sequence 0, logits of the last row.
         // SAFETY: the tokens live until the call ends.

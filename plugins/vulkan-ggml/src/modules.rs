@@ -1,6 +1,7 @@
 //! ggml's compute modules: found beside this library, loaded when they are needed and not before.
 //!
-//! The CPU module comes in one file per level of instructions; each says how well it suits this processor, and the best is loaded. The
+//! The CPU module comes in one file per level of instructions; each says how well it suits this processor, and the best that the system
+//! lets us run is loaded. The
 //! Vulkan module needs libvulkan and starts drivers, so it is loaded only when somebody asks for a Vulkan device: a worker that computes on
 //! the CPU stays small, and a machine without Vulkan still serves.
 //!
@@ -140,7 +141,9 @@ fn load_cpu(folder: &Path) -> Result<Cpu, Refusal> {
             continue;
         }
         let path = entry.path();
-        if let Some(score) = score(&path)
+        let variant = name.trim_start_matches("libggml-cpu-").trim_end_matches(".so");
+        if crate::processor::permits(variant)
+            && let Some(score) = score(&path)
             && score > best.as_ref().map_or(0, |(score, _)| *score)
         {
             best = Some((score, path));
