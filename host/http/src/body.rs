@@ -58,7 +58,10 @@ impl BodyLimits {
             Err(_) => {
                 return Err(ApiError::new(
                     Kind::SlowBody,
-                    format!("the request body did not arrive within {} s; send it faster or raise the body time limit", self.timeout.as_secs()),
+                    format!(
+                        "the request body did not arrive within {} s; send it faster or raise the body time limit",
+                        self.timeout.as_secs()
+                    ),
                 ));
             }
         };
@@ -70,7 +73,9 @@ impl BodyLimits {
             drop(held);
             parsed
         });
-        parsed.await.map_err(|_| ApiError::new(Kind::Internal, "parsing the request body failed; please report this with the request id"))?
+        parsed
+            .await
+            .map_err(|_| ApiError::new(Kind::Internal, "parsing the request body failed; please report this with the request id"))?
     }
 
     async fn collect(&self, mut body: Body) -> Result<(Bytes, Vec<OwnedSemaphorePermit>), ApiError> {
@@ -78,7 +83,8 @@ impl BodyLimits {
         let mut held = Vec::new();
         let mut held_bytes = 0;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| ApiError::new(Kind::InvalidJson, format!("the request body broke off: {error}; send it again")))?;
+            let frame =
+                frame.map_err(|error| ApiError::new(Kind::InvalidJson, format!("the request body broke off: {error}; send it again")))?;
             let Ok(data) = frame.into_data() else { continue };
             if bytes.len() + data.len() > self.max_bytes {
                 return Err(self.too_large());
@@ -87,7 +93,10 @@ impl BodyLimits {
                 let permit = Arc::clone(&self.budget).try_acquire_owned().map_err(|_| {
                     ApiError::new(
                         Kind::QueueFull,
-                        format!("request bodies of {} MiB are being read already; try again in a moment", (self.budget_units * BUDGET_UNIT) >> 20),
+                        format!(
+                            "request bodies of {} MiB are being read already; try again in a moment",
+                            (self.budget_units * BUDGET_UNIT) >> 20
+                        ),
                     )
                 })?;
                 held.push(permit);
@@ -99,7 +108,10 @@ impl BodyLimits {
     }
 
     fn too_large(&self) -> ApiError {
-        ApiError::new(Kind::TooLarge, format!("the request body is larger than {} bytes; send less, or start the server with a larger body limit", self.max_bytes))
+        ApiError::new(
+            Kind::TooLarge,
+            format!("the request body is larger than {} bytes; send less, or start the server with a larger body limit", self.max_bytes),
+        )
     }
 }
 
@@ -119,7 +131,10 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
 fn parse_object(bytes: &[u8]) -> Result<Object, ApiError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        ApiError::new(Kind::InvalidJson, format!("the request body is not UTF-8 (first wrong byte at {}); JSON is sent as UTF-8", error.valid_up_to()))
+        ApiError::new(
+            Kind::InvalidJson,
+            format!("the request body is not UTF-8 (first wrong byte at {}); JSON is sent as UTF-8", error.valid_up_to()),
+        )
     })?;
     if text.trim_ascii().is_empty() {
         return Err(ApiError::new(Kind::InvalidJson, "the request body is empty; send a JSON object"));
@@ -160,10 +175,16 @@ fn measure(text: &str) -> Result<(), ApiError> {
             _ => {}
         }
         if depth > MAX_DEPTH {
-            return Err(ApiError::new(Kind::InvalidJson, format!("the request body nests deeper than {MAX_DEPTH} levels; send flatter JSON")));
+            return Err(ApiError::new(
+                Kind::InvalidJson,
+                format!("the request body nests deeper than {MAX_DEPTH} levels; send flatter JSON"),
+            ));
         }
         if values > MAX_VALUES {
-            return Err(ApiError::new(Kind::InvalidJson, format!("the request body holds more than {MAX_VALUES} values; send it in several requests")));
+            return Err(ApiError::new(
+                Kind::InvalidJson,
+                format!("the request body holds more than {MAX_VALUES} values; send it in several requests"),
+            ));
         }
     }
     Ok(())

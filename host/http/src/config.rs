@@ -127,13 +127,15 @@ impl HttpConfig {
         if self.api_keys.iter().any(|key| key.trim().is_empty() || !key.is_ascii() || key.bytes().any(|byte| byte.is_ascii_control())) {
             return Err(ServeError::Key);
         }
-        if self.api_keys.is_empty() && !self.insecure
+        if self.api_keys.is_empty()
+            && !self.insecure
             && let Some(open) = self.listen.iter().find(|listen| !listen.is_local())
         {
             return Err(ServeError::Open(open.clone()));
         }
         for origin in &self.allowed_origins {
-            let well_formed = origin == "*" || origin.split_once("://").is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.contains('/'));
+            let well_formed = origin == "*"
+                || origin.split_once("://").is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.contains('/'));
             if !well_formed {
                 return Err(ServeError::Origin(origin.clone()));
             }
@@ -148,7 +150,9 @@ mod tests {
 
     #[test]
     fn addresses_are_read_in_all_their_forms() {
-        for (text, shown) in [("127.0.0.1:1", "127.0.0.1:1"), ("[::1]:0", "[::1]:0"), ("LocalHost:80", "127.0.0.1:80"), ("unix:/a/b", "unix:/a/b")] {
+        for (text, shown) in
+            [("127.0.0.1:1", "127.0.0.1:1"), ("[::1]:0", "[::1]:0"), ("LocalHost:80", "127.0.0.1:80"), ("unix:/a/b", "unix:/a/b")]
+        {
             assert_eq!(text.parse::<Listen>().expect("an address").to_string(), shown);
         }
         for text in ["", "8090", "example.org:80", "unix:", "127.0.0.1", "127.0.0.1:99999"] {

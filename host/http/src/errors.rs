@@ -178,9 +178,7 @@ impl ApiError {
     /// The OpenAI error object, as it also appears inside a stream.
     pub fn body(&self) -> ErrorBody<'_> {
         let row = self.kind.row();
-        ErrorBody {
-            error: ErrorFields { message: &self.message, r#type: row.type_, param: self.param.as_deref(), code: row.code },
-        }
+        ErrorBody { error: ErrorFields { message: &self.message, r#type: row.type_, param: self.param.as_deref(), code: row.code } }
     }
 }
 
@@ -247,7 +245,10 @@ mod tests {
             assert!(prose.contains(&line), "missing in the prose: {line}");
         }
         assert_eq!(ROWS.len(), Kind::Draining as usize + 1);
-        assert!(ROWS.iter().all(|row| StatusCode::from_u16(row.status).is_ok_and(|status| status.is_client_error() || status.is_server_error())));
+        assert!(
+            ROWS.iter()
+                .all(|row| StatusCode::from_u16(row.status).is_ok_and(|status| status.is_client_error() || status.is_server_error()))
+        );
     }
 
     #[test]

@@ -14,7 +14,9 @@ impl From<HostError> for ApiError {
             HostError::UnknownModel { name, suggestions } => unknown_model(&name, &suggestions),
             // Known by its manifest only; to a client it is not there, and the sentence says how to get it.
             HostError::NotDownloaded { .. } => Self::new(Kind::UnknownModel, message).param("model"),
-            HostError::Broken { .. } | HostError::Unservable { .. } | HostError::WrongFile { .. } => Self::new(Kind::Unservable, message).param("model"),
+            HostError::Broken { .. } | HostError::Unservable { .. } | HostError::WrongFile { .. } => {
+                Self::new(Kind::Unservable, message).param("model")
+            }
             HostError::Deadline { waited, .. } => Self::new(Kind::LoadFailed, message).retry_after(Some(waited)),
             HostError::Worker(error) => error.into(),
             _ => Self::new(Kind::Internal, message),
@@ -28,7 +30,9 @@ impl From<WorkerError> for ApiError {
         let kind = match error {
             WorkerError::Engine(error) => return error.into(),
             WorkerError::QueueFull { .. } => Kind::QueueFull,
-            WorkerError::Load { .. } | WorkerError::CircuitOpen { .. } | WorkerError::Spawn { .. } | WorkerError::BuildMismatch { .. } => Kind::LoadFailed,
+            WorkerError::Load { .. } | WorkerError::CircuitOpen { .. } | WorkerError::Spawn { .. } | WorkerError::BuildMismatch { .. } => {
+                Kind::LoadFailed
+            }
             WorkerError::Died(_) | WorkerError::Hang { .. } | WorkerError::Protocol { .. } => Kind::WorkerFailed,
             WorkerError::Draining { .. } => Kind::Draining,
             WorkerError::NoMemory { .. } => Kind::OutOfMemory,

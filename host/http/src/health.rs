@@ -42,14 +42,21 @@ struct ReadyModel {
 
 impl From<WorkerState> for ReadyModel {
     fn from(worker: WorkerState) -> Self {
-        Self { id: worker.model, status: worker.phase.name(), detail: worker.detail, plugin: Some(worker.plugin), device: Some(worker.device) }
+        Self {
+            id: worker.model,
+            status: worker.phase.name(),
+            detail: worker.detail,
+            plugin: Some(worker.plugin),
+            device: Some(worker.device),
+        }
     }
 }
 
 /// Overall: requests are taken (a model that is not loaded is loaded by its first request). For one model: 200 only while its worker answers;
 /// asking loads nothing.
 pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, QueryRejection>) -> Result<Response, ApiError> {
-    let Query(query) = query.map_err(|_| ApiError::invalid("model", "the query of /readyz cannot be read; it is ?model=NAME or nothing"))?;
+    let Query(query) =
+        query.map_err(|_| ApiError::invalid("model", "the query of /readyz cannot be read; it is ?model=NAME or nothing"))?;
     let workers = app.models.workers();
     let Some(name) = query.model else {
         return Ok(Json(Ready { status: "ready", models: workers.into_iter().map(ReadyModel::from).collect() }).into_response());

@@ -20,10 +20,12 @@ static METADATA: Metadata<'static> = Metadata::new("onebit_http", Level::INFO, N
 struct Series(&'static str, Unit, &'static str);
 
 const REQUESTS: Series = Series("onebit_http_requests_total", Unit::Count, "Answered requests by route, method and status");
-const REQUEST_SECONDS: Series = Series("onebit_http_request_seconds", Unit::Seconds, "From the head of a request to the head of its answer, by route");
+const REQUEST_SECONDS: Series =
+    Series("onebit_http_request_seconds", Unit::Seconds, "From the head of a request to the head of its answer, by route");
 const IN_FLIGHT: Series = Series("onebit_http_requests_in_flight", Unit::Count, "Requests being answered, streams included");
 const CONNECTIONS: Series = Series("onebit_http_connections", Unit::Count, "Open connections");
-const FAILURES: Series = Series("onebit_http_failures_total", Unit::Count, "Requests that ended badly, by reason (the `code` of the error)");
+const FAILURES: Series =
+    Series("onebit_http_failures_total", Unit::Count, "Requests that ended badly, by reason (the `code` of the error)");
 const PROMPT_TOKENS: Series = Series("onebit_prompt_tokens_total", Unit::Count, "Tokens read, by model");
 const COMPLETION_TOKENS: Series = Series("onebit_completion_tokens_total", Unit::Count, "Tokens made, by model");
 const LOAD: Series = Series("onebit_lease_seconds", Unit::Seconds, "Wait for a loaded model, loading included, by model");
@@ -31,7 +33,8 @@ const QUEUE: Series = Series("onebit_queue_seconds", Unit::Seconds, "Wait in the
 const PREFILL: Series = Series("onebit_prefill_seconds", Unit::Seconds, "From the first batch to the first token, by model");
 const DECODE: Series = Series("onebit_decode_seconds", Unit::Seconds, "From the first token to the last, by model");
 const WORKER_UP: Series = Series("onebit_worker_ready", Unit::Count, "1 while the worker of this model answers");
-const RESTARTS: Series = Series("onebit_worker_restarts_total", Unit::Count, "Times the worker of this model was started again after a failure");
+const RESTARTS: Series =
+    Series("onebit_worker_restarts_total", Unit::Count, "Times the worker of this model was started again after a failure");
 const ESTIMATED: Series = Series("onebit_worker_memory_estimated_bytes", Unit::Bytes, "Memory the plugin said the model would need");
 const MEASURED: Series = Series("onebit_worker_memory_measured_bytes", Unit::Bytes, "Memory the worker really has");
 const ACTIVE: Series = Series("onebit_worker_requests_active", Unit::Count, "Requests being computed, by model");

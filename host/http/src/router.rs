@@ -16,9 +16,9 @@ use tracing::Instrument;
 use crate::app::{App, RequestId};
 use crate::errors::{ApiError, Kind, Reason};
 use crate::gate::{self, Gate};
+use crate::health;
 use crate::metrics::Metrics;
 use crate::openai::{chat, completions, embeddings, model_list};
-use crate::health;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -48,7 +48,9 @@ async fn unknown_route(method: Method, request: Request<Body>) -> ApiError {
     let path: String = request.uri().path().chars().take(200).collect();
     ApiError::new(
         Kind::UnknownRoute,
-        format!("there is no {method} {path}; this server has POST /v1/chat/completions, /v1/completions and /v1/embeddings, GET /v1/models, /healthz, /readyz and /metrics"),
+        format!(
+            "there is no {method} {path}; this server has POST /v1/chat/completions, /v1/completions and /v1/embeddings, GET /v1/models, /healthz, /readyz and /metrics"
+        ),
     )
 }
 
@@ -103,7 +105,8 @@ fn request_id(request: &Request<Body>) -> HeaderValue {
     });
     match given {
         Some(id) => id.clone(),
-        None => HeaderValue::from_str(&format!("req_{}", uuid::Uuid::new_v4().simple())).unwrap_or_else(|_| HeaderValue::from_static("req_none")),
+        None => HeaderValue::from_str(&format!("req_{}", uuid::Uuid::new_v4().simple()))
+            .unwrap_or_else(|_| HeaderValue::from_static("req_none")),
     }
 }
 

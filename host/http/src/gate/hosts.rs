@@ -57,7 +57,9 @@ impl Hosts {
         let shown: String = given.chars().take(100).collect();
         Err(ApiError::new(
             Kind::ForeignHost,
-            format!("this server does not answer under the name {shown:?}; use localhost or its address, or add the name to its allowed hosts"),
+            format!(
+                "this server does not answer under the name {shown:?}; use localhost or its address, or add the name to its allowed hosts"
+            ),
         ))
     }
 
@@ -103,10 +105,22 @@ mod tests {
     #[test]
     fn foreign_names_do_not_reach_a_loopback_server() {
         let hosts = hosts(&["box.lan"], &[]);
-        for foreign in ["evil.example", "localhost.evil.example", ":8080", "127.0.0.1.evil.example", "", "localhost:99999", "[::1", "[evil]:1", "192.168.0.1", "local host"] {
+        for foreign in [
+            "evil.example",
+            "localhost.evil.example",
+            ":8080",
+            "127.0.0.1.evil.example",
+            "",
+            "localhost:99999",
+            "[::1",
+            "[evil]:1",
+            "192.168.0.1",
+            "local host",
+        ] {
             assert!(!hosts.allows(foreign, Via::Loopback), "{foreign}");
         }
-        for own in ["localhost:8090", "127.0.0.1:8090", "[::1]:8090", "LOCALHOST:8090", "localhost", "localhost.", "Box.LAN:1", "127.8.8.8"] {
+        for own in ["localhost:8090", "127.0.0.1:8090", "[::1]:8090", "LOCALHOST:8090", "localhost", "localhost.", "Box.LAN:1", "127.8.8.8"]
+        {
             assert!(hosts.allows(own, Via::Loopback), "{own}");
         }
     }

@@ -35,12 +35,19 @@ impl Keys {
             None => single(headers, &header::HeaderName::from_static("x-api-key"))?.map(|value| value.as_bytes().trim_ascii()),
         };
         let Some(given) = given else {
-            return Err(ApiError::new(Kind::Unauthorised, "this server needs an API key; send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\""));
+            return Err(ApiError::new(
+                Kind::Unauthorised,
+                "this server needs an API key; send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"",
+            ));
         };
         let given = digest(given);
         // All keys are compared, whichever matches.
         let known = self.0.iter().fold(Choice::from(0), |found, key| found | key.ct_eq(&given));
-        if bool::from(known) { Ok(()) } else { Err(ApiError::new(Kind::Unauthorised, "the API key is not one of this server's; check it in your client's settings")) }
+        if bool::from(known) {
+            Ok(())
+        } else {
+            Err(ApiError::new(Kind::Unauthorised, "the API key is not one of this server's; check it in your client's settings"))
+        }
     }
 }
 
@@ -63,7 +70,14 @@ mod tests {
         for (header, value) in [("authorization", "Bearer one"), ("authorization", "bearer  two "), ("x-api-key", "two")] {
             assert!(passes(header, value), "{header}: {value}");
         }
-        for (header, value) in [("authorization", "one"), ("authorization", "Basic one"), ("authorization", "Bearer on"), ("authorization", "Bearer onee"), ("x-api-key", ""), ("cookie", "one")] {
+        for (header, value) in [
+            ("authorization", "one"),
+            ("authorization", "Basic one"),
+            ("authorization", "Bearer on"),
+            ("authorization", "Bearer onee"),
+            ("x-api-key", ""),
+            ("cookie", "one"),
+        ] {
             assert!(!passes(header, value), "{header}: {value}");
         }
         assert!(Keys::new(&[]).check(&HeaderMap::new()).is_ok());

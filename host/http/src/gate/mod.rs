@@ -32,7 +32,11 @@ pub struct Gate {
 impl Gate {
     /// From the settings.
     pub fn new(config: &HttpConfig) -> Self {
-        Self { hosts: hosts::Hosts::new(config), origins: origins::Origins::new(&config.allowed_origins), keys: keys::Keys::new(&config.api_keys) }
+        Self {
+            hosts: hosts::Hosts::new(config),
+            origins: origins::Origins::new(&config.allowed_origins),
+            keys: keys::Keys::new(&config.api_keys),
+        }
     }
 
     fn check(&self, request: &Request<Body>) -> Result<(), ApiError> {
@@ -57,7 +61,8 @@ impl Gate {
     /// Answers preflights, and lets allowed pages read every answer, errors and streams included.
     pub fn cors(self: &Arc<Self>) -> CorsLayer {
         let gate = Arc::clone(self);
-        let allowed = move |origin: &HeaderValue, parts: &axum::http::request::Parts| gate.origins.allows(origin, parts.headers.get(header::HOST));
+        let allowed =
+            move |origin: &HeaderValue, parts: &axum::http::request::Parts| gate.origins.allows(origin, parts.headers.get(header::HOST));
         CorsLayer::new()
             .allow_origin(AllowOrigin::predicate(allowed))
             // Whatever header a client library invents next is fine; what counts is the origin.

@@ -35,7 +35,9 @@ impl Origins {
 
 fn is_this_machine(authority: &str) -> bool {
     ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| {
-        authority.strip_prefix(name).is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok()))
+        authority
+            .strip_prefix(name)
+            .is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok()))
     })
 }
 
@@ -59,7 +61,18 @@ mod tests {
 
     #[test]
     fn foreign_pages_may_not() {
-        for foreign in ["http://evil.example", "null", "http://localhost.evil.example", "http://localhost:3000.evil.example", "http://127.0.0.1.evil.example", "file://", "chrome-extension://x", "http://localhost@evil.example", "http://localhost:", ""] {
+        for foreign in [
+            "http://evil.example",
+            "null",
+            "http://localhost.evil.example",
+            "http://localhost:3000.evil.example",
+            "http://127.0.0.1.evil.example",
+            "file://",
+            "chrome-extension://x",
+            "http://localhost@evil.example",
+            "http://localhost:",
+            "",
+        ] {
             assert!(!allows(&["https://chat.example"], foreign, Some("localhost:8090")), "{foreign}");
         }
     }

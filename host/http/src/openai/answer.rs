@@ -13,6 +13,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt};
 use onebit_engine::{Event, FinishReason, Finished, GenerateRequest, ModelFacts};
 use serde::Serialize;
 
+use super::sampling::Requests;
 use crate::errors::{ApiError, Kind};
 use crate::metrics::Metrics;
 use crate::models::Leased;
@@ -76,13 +77,21 @@ impl Tally {
     pub fn timings(&self) -> TimingFields {
         let ms = |us: u64| us as f64 / 1000.0;
         let speed = (self.decoded > 0 && self.decode_us > 0).then(|| self.decoded as f64 * 1e6 / self.decode_us as f64);
-        TimingFields { queue_ms: ms(self.queue_us), prefill_ms: ms(self.prefill_us), decode_ms: ms(self.decode_us), tokens_per_second: speed }
+        TimingFields {
+            queue_ms: ms(self.queue_us),
+            prefill_ms: ms(self.prefill_us),
+            decode_ms: ms(self.decode_us),
+            tokens_per_second: speed,
+        }
     }
 }
 
+/// Events with the index of the answer they belong to.
+type Numbered = BoxStream<'static, Result<(u32, Event), ApiError>>;
+
 /// The generations of one request, as one stream of events with the index of the answer they belong to.
 pub struct Run {
-    events: BoxStream<'static, Result<(u32, Event), ApiError>>,
+    events: Numbered,
     first: Option<(u32, Event)>,
     answers_per_prompt: u32,
     total: u32,
@@ -99,8 +108,8 @@ impl std::fmt::Debug for Run {
 
 impl Run {
     /// Starts, and waits until the first generation has its place in the worker (or fails): until then a refusal can still be a status.
-    pub async fn start(lease: Arc<dyn Leased>, requests: Vec<GenerateRequest>, answers_per_prompt: u32, metrics: Arc<Metrics>) -> Result<Self, ApiError> {
-        let total = u32::try_from(requests.len()).unwrap_or(u32::MAX);
+    pub async fn start(lease: Arc<dyn Leased>, requests: Requests, metrics: Arc<Metrics>) -> Result<Self, ApiError> {
+        let (total, answers_per_prompt) = (requests.total(), requests.answers_per_prompt());
         let side_by_side = usize::try_from(lease.facts().slots.max(1)).unwrap_or(1);
         let events = futures_util::stream::iter((0..total).zip(requests)).map({
             let lease = Arc::clone(&lease);
@@ -152,7 +161,7 @@ impl Run {
     }
 }
 
-fn one(lease: Arc<dyn Leased>, index: u32, request: GenerateRequest) -> Pin<Box<dyn Stream<Item = Result<(u32, Event), ApiError>> + Send>> {
+fn one(lease: Arc<dyn Leased>, index: u32, request: GenerateRequest) -> Numbered {
     let start = async move {
         let events = lease.generate(request).await?;
         Ok::<_, ApiError>(Ending { events: Some(events), model: lease.model().to_owned() })
@@ -199,7 +208,31 @@ pub fn fingerprint(facts: &ModelFacts) -> String {
     format!("{}-{}/{}", facts.plugin, facts.plugin_version, facts.device)
 }
 
-/// Seconds since 1970, for `created`.
-pub fn unix_now() -> u64 {
+/// What every chunk of an answer repeats.
+#[derive(Debug)]
+pub struct Head {
+    /// `chatcmpl-…`, `cmpl-…`.
+    pub id: String,
+    /// Unix seconds.
+    pub created: u64,
+    /// The model's own name, also where an alias was asked for.
+    pub model: String,
+    /// See [`fingerprint`].
+    pub fingerprint: String,
+}
+
+impl Head {
+    /// Of an answer that begins now.
+    pub fn new(prefix: &str, lease: &dyn Leased) -> Self {
+        Self {
+            id: format!("{prefix}-{}", uuid::Uuid::new_v4().simple()),
+            created: unix_now(),
+            model: lease.model().to_owned(),
+            fingerprint: fingerprint(lease.facts()),
+        }
+    }
+}
+
+fn unix_now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }

@@ -6,15 +6,15 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request};
 use axum::response::{IntoResponse, Response};
-use onebit_engine::{Event, FinishReason, GenerateRequest, Prompt, TokenOut};
+use onebit_engine::{Event, FinishReason, Prompt, TokenOut};
 use serde::Serialize;
 
-use super::answer::{Run, TimingFields, UsageFields, fingerprint, finish_reason, unix_now};
+use super::answer::{Head, Run, TimingFields, UsageFields, finish_reason};
 use super::logprobs::ChatLogprobs;
+use super::messages;
 use super::refused::{Dialect, check};
 use super::sampling::Common;
 use super::sse::{self, Chunks, Frames};
-use super::messages;
 use crate::app::{App, request_id, stamp};
 use crate::body::Object;
 use crate::errors::{ApiError, Kind};
@@ -40,19 +40,12 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
         conversation.begin_with(system);
     }
     let prompt = Prompt::Parts(render(&app, &*lease, conversation).await?);
-    let requests = (0..common.n).map(|index| GenerateRequest {
-        prompt: prompt.clone(),
-        add_special: true,
-        max_tokens: common.max_tokens.or(defaults.max_tokens),
-        sampling: common.sampling(defaults, index),
-        stop: common.stops(defaults),
-        logprobs,
-        ignore_eos: common.ignore_eos,
-    });
-    let run = Run::start(Arc::clone(&lease), requests.collect(), common.n, Arc::clone(&app.metrics)).await?;
-    let head = Head::new(&*lease);
-    let response = if common.stream {
-        let writer = Writer { head, logprobs: logprobs.is_some(), include_usage: common.include_usage };
+    let (stream, include_usage, max_tokens) = (common.stream, common.include_usage, common.max_tokens.or(defaults.max_tokens));
+    let requests = common.requests(vec![prompt], defaults, logprobs, max_tokens);
+    let run = Run::start(Arc::clone(&lease), requests, Arc::clone(&app.metrics)).await?;
+    let head = Head::new("chatcmpl", &*lease);
+    let response = if stream {
+        let writer = Writer { head, logprobs: logprobs.is_some(), include_usage };
         sse::respond(run, writer, Arc::clone(&app.metrics))
     } else {
         whole(run, &head, logprobs.is_some()).await?
@@ -91,7 +84,10 @@ async fn render(app: &App, lease: &dyn Leased, conversation: Conversation) -> Re
     let Some(text) = facts.chat_template.clone() else {
         return Err(ApiError::new(
             Kind::TemplateMissing,
-            format!("the model {:?} has no chat template; use /v1/completions, or name a template in the model's manifest (`chat_template`)", lease.model()),
+            format!(
+                "the model {:?} has no chat template; use /v1/completions, or name a template in the model's manifest (`chat_template`)",
+                lease.model()
+            ),
         ));
     };
     let source = TemplateSource { text, bos: facts.bos.clone(), eos: facts.eos.clone(), control_tokens: facts.control_tokens.clone() };
@@ -102,29 +98,11 @@ async fn render(app: &App, lease: &dyn Leased, conversation: Conversation) -> Re
     match rendered {
         Ok(Ok(parts)) => Ok(parts),
         Ok(Err(TemplateError::Refused(words))) => Err(ApiError::new(Kind::TemplateRefused, words).param("messages")),
-        Ok(Err(TemplateError::Unusable(words))) => {
-            Err(ApiError::new(Kind::TemplateMissing, format!("{words}; use /v1/completions, or name another template in the model's manifest")))
-        }
+        Ok(Err(TemplateError::Unusable(words))) => Err(ApiError::new(
+            Kind::TemplateMissing,
+            format!("{words}; use /v1/completions, or name another template in the model's manifest"),
+        )),
         Err(_) => Err(ApiError::new(Kind::Internal, "rendering the chat template failed; please report this with the request id")),
-    }
-}
-
-/// What every chunk of an answer repeats.
-struct Head {
-    id: String,
-    created: u64,
-    model: String,
-    fingerprint: String,
-}
-
-impl Head {
-    fn new(lease: &dyn Leased) -> Self {
-        Self {
-            id: format!("chatcmpl-{}", uuid::Uuid::new_v4().simple()),
-            created: unix_now(),
-            model: lease.model().to_owned(),
-            fingerprint: fingerprint(lease.facts()),
-        }
     }
 }
 

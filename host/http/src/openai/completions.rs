@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request};
 use axum::response::{IntoResponse, Response};
-use onebit_engine::{Event, FinishReason, GenerateRequest, TokenOut};
+use onebit_engine::{Event, FinishReason, TokenOut};
 use serde::Serialize;
 
-use super::answer::{Run, TimingFields, UsageFields, fingerprint, finish_reason, unix_now};
+use super::answer::{Head, Run, TimingFields, UsageFields, finish_reason};
 use super::logprobs::{LegacyLogprobs, Offset};
 use super::prompts::{self, Entry};
 use super::refused::{Dialect, check};
@@ -19,7 +19,6 @@ use crate::app::{App, request_id, stamp};
 use crate::body::Object;
 use crate::errors::ApiError;
 use crate::fields::Fields;
-use crate::models::Leased;
 
 /// OpenAI's default of this route.
 const DEFAULT_MAX_TOKENS: u32 = 16;
@@ -37,26 +36,15 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
     common.check_vocabulary(facts.vocabulary)?;
     prompts::check_vocabulary("prompt", &prompts, facts.vocabulary)?;
     let defaults = lease.defaults();
-    let mut requests = Vec::new();
-    for entry in prompts {
-        let prompt = entry.into_prompt(true);
-        for index in 0..common.n {
-            requests.push(GenerateRequest {
-                prompt: prompt.clone(),
-                add_special: true,
-                max_tokens: Some(common.max_tokens.or(defaults.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS)),
-                sampling: common.sampling(defaults, index),
-                stop: common.stops(defaults),
-                logprobs,
-                ignore_eos: common.ignore_eos,
-            });
-        }
-    }
-    let run = Run::start(Arc::clone(&lease), requests, common.n, Arc::clone(&app.metrics)).await?;
-    let head = Head::new(&*lease);
-    let response = if common.stream {
+    let prompts = prompts.into_iter().map(|entry| entry.into_prompt(true)).collect();
+    let max_tokens = common.max_tokens.or(defaults.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS);
+    let (stream, include_usage) = (common.stream, common.include_usage);
+    let requests = common.requests(prompts, defaults, logprobs, Some(max_tokens));
+    let run = Run::start(Arc::clone(&lease), requests, Arc::clone(&app.metrics)).await?;
+    let head = Head::new("cmpl", &*lease);
+    let response = if stream {
         let offsets = vec![Offset::default(); run.total() as usize];
-        let writer = Writer { head, logprobs: logprobs.is_some(), include_usage: common.include_usage, offsets };
+        let writer = Writer { head, logprobs: logprobs.is_some(), include_usage, offsets };
         sse::respond(run, writer, Arc::clone(&app.metrics))
     } else {
         whole(run, &head, logprobs.is_some()).await?
@@ -77,28 +65,13 @@ impl Asked {
         let prompts = prompts::read(&fields, "prompt", MAX_CHOICES as usize)?;
         let answers = prompts.len() * common.n as usize;
         if answers > MAX_CHOICES as usize {
-            return Err(ApiError::invalid("n", format!("{} prompts with \"n\" {} make {answers} answers; at most {MAX_CHOICES} are allowed", prompts.len(), common.n)));
+            return Err(ApiError::invalid(
+                "n",
+                format!("{} prompts with \"n\" {} make {answers} answers; at most {MAX_CHOICES} are allowed", prompts.len(), common.n),
+            ));
         }
         check(object, Dialect::Completions)?;
         Ok(Self { common, prompts, logprobs: fields.count("logprobs", 0..=MAX_LOGPROBS)? })
-    }
-}
-
-struct Head {
-    id: String,
-    created: u64,
-    model: String,
-    fingerprint: String,
-}
-
-impl Head {
-    fn new(lease: &dyn Leased) -> Self {
-        Self {
-            id: format!("cmpl-{}", uuid::Uuid::new_v4().simple()),
-            created: unix_now(),
-            model: lease.model().to_owned(),
-            fingerprint: fingerprint(lease.facts()),
-        }
     }
 }
 

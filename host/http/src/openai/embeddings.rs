@@ -52,7 +52,10 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
     let id = request_id(&request);
     let object = app.limits.read_object(&headers, request.into_body()).await?;
     let fields = Fields::of(&object);
-    let model = fields.string("model")?.filter(|name| !name.is_empty()).ok_or_else(|| fields.missing("model", "the name of a model of GET /v1/models"))?;
+    let model = fields
+        .string("model")?
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| fields.missing("model", "the name of a model of GET /v1/models"))?;
     let inputs = prompts::read(&fields, "input", MAX_INPUTS)?;
     if inputs.iter().any(|entry| matches!(entry, Entry::Text(text) if text.is_empty())) {
         return Err(ApiError::invalid("input", "\"input\" holds an empty string, which has no embedding; leave it out"));
@@ -62,19 +65,29 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
         Some("base64") => true,
         Some(other) => {
             let shown: String = other.chars().take(40).collect();
-            return Err(ApiError::invalid("encoding_format", format!("\"encoding_format\" is {shown:?}; it must be \"float\" or \"base64\"")));
+            return Err(ApiError::invalid(
+                "encoding_format",
+                format!("\"encoding_format\" is {shown:?}; it must be \"float\" or \"base64\""),
+            ));
         }
     };
     let dimensions = fields.count("dimensions", 1..=u32::MAX)?;
     let lease = app.lease(model, &id).await?;
     let facts = lease.facts();
     let Some(own) = facts.embedding_dimension else {
-        return Err(ApiError::new(Kind::UnsupportedJob, format!("the model {:?} does not embed; ask an embedding model", lease.model())).param("model"));
+        return Err(ApiError::new(Kind::UnsupportedJob, format!("the model {:?} does not embed; ask an embedding model", lease.model()))
+            .param("model"));
     };
     if let Some(asked) = dimensions
         && asked != own
     {
-        return Err(ApiError::unsupported("dimensions", format!("\"dimensions\" is {asked}; the vectors of {:?} have {own} values and are not shortened by this version", lease.model())));
+        return Err(ApiError::unsupported(
+            "dimensions",
+            format!(
+                "\"dimensions\" is {asked}; the vectors of {:?} have {own} values and are not shortened by this version",
+                lease.model()
+            ),
+        ));
     }
     prompts::check_vocabulary("input", &inputs, facts.vocabulary)?;
     // Texts to embed are data: control tokens in them stay text.
@@ -87,7 +100,8 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Vector::Base64(STANDARD.encode(bytes))
     };
-    let data = embedded.vectors.into_iter().enumerate().map(|(index, values)| Item { object: "embedding", index, embedding: encode(values) });
+    let data =
+        embedded.vectors.into_iter().enumerate().map(|(index, values)| Item { object: "embedding", index, embedding: encode(values) });
     let list = List {
         object: "list",
         data: data.collect(),

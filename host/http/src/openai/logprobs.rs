@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_character_split_over_tokens_is_one_offset_and_keeps_its_bytes() {
-        let tokens = [token("é".as_bytes().split_at(1).0, -1.0, &[]), token("é".as_bytes().split_at(1).1, -1.0, &[]), token(b"x", -1.0, &[])];
+        let tokens =
+            [token("é".as_bytes().split_at(1).0, -1.0, &[]), token("é".as_bytes().split_at(1).1, -1.0, &[]), token(b"x", -1.0, &[])];
         let legacy = LegacyLogprobs::of(&tokens, &mut Offset::default());
         assert_eq!(legacy.text_offset, [0, 1, 1]);
         assert_eq!(legacy.tokens, ["bytes:\\xc3", "bytes:\\xa9", "x"]);

@@ -28,13 +28,19 @@ pub fn read(fields: &Fields<'_>) -> Result<Conversation, ApiError> {
 fn message(index: usize, item: &Value) -> Result<Message, ApiError> {
     let path = format!("messages[{index}]");
     let Value::Object(object) = item else {
-        return Err(ApiError::invalid(&path, format!("{path:?} is {}; it must be an object with \"role\" and \"content\"", describe(item))));
+        return Err(ApiError::invalid(
+            &path,
+            format!("{path:?} is {}; it must be an object with \"role\" and \"content\"", describe(item)),
+        ));
     };
     let fields = Fields::inside(object, &path);
     let role = role(&fields)?;
     let tool_calls = if role == Role::Assistant { tool_calls(&fields)? } else { Vec::new() };
     if role == Role::Assistant && fields.value("function_call").is_some() {
-        return Err(ApiError::unsupported(fields.path("function_call"), "\"function_call\" is OpenAI's old form; send the call in \"tool_calls\""));
+        return Err(ApiError::unsupported(
+            fields.path("function_call"),
+            "\"function_call\" is OpenAI's old form; send the call in \"tool_calls\"",
+        ));
     }
     let content = match (content(&fields)?, role) {
         (Some(text), _) => text,
@@ -81,7 +87,8 @@ fn content(fields: &Fields<'_>) -> Result<Option<String>, ApiError> {
             if parts.is_empty() {
                 return Err(ApiError::invalid(&path, format!("{path:?} is an empty list; give at least one part, or a string")));
             }
-            let texts = parts.iter().enumerate().map(|(index, item)| part(&format!("{path}[{index}]"), item)).collect::<Result<Vec<_>, _>>()?;
+            let texts =
+                parts.iter().enumerate().map(|(index, item)| part(&format!("{path}[{index}]"), item)).collect::<Result<Vec<_>, _>>()?;
             Ok(Some(texts.join("\n")))
         }
         Some(other) => Err(fields.wrong("content", other, "a string or a list of text parts")),
@@ -95,9 +102,10 @@ fn part<'a>(path: &str, item: &'a Value) -> Result<&'a str, ApiError> {
     let fields = Fields::inside(object, path);
     match fields.string("type")? {
         Some(kind @ ("text" | "refusal")) => fields.string(kind)?.ok_or_else(|| fields.missing(kind, "a string")),
-        Some(kind @ ("image_url" | "input_audio" | "file" | "video_url" | "image" | "audio")) => {
-            Err(ApiError::unsupported(path, format!("{path:?} is a part of type {kind:?}; this version of the server reads text parts only")))
-        }
+        Some(kind @ ("image_url" | "input_audio" | "file" | "video_url" | "image" | "audio")) => Err(ApiError::unsupported(
+            path,
+            format!("{path:?} is a part of type {kind:?}; this version of the server reads text parts only"),
+        )),
         Some(other) => {
             let shown: String = other.chars().take(40).collect();
             Err(ApiError::invalid(path, format!("{path:?} has the type {shown:?}; it must be \"text\"")))

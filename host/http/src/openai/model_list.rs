@@ -40,7 +40,8 @@ pub async fn list(State(app): State<App>) -> Json<ModelObjects> {
 
 /// One of them, by name or alias.
 pub async fn one(State(app): State<App>, id: Result<Path<String>, PathRejection>) -> Result<Json<ModelObject>, ApiError> {
-    let Path(id) = id.map_err(|_| ApiError::new(Kind::UnknownModel, "the model id in the URL is not UTF-8; see GET /v1/models").param("model"))?;
+    let Path(id) =
+        id.map_err(|_| ApiError::new(Kind::UnknownModel, "the model id in the URL is not UTF-8; see GET /v1/models").param("model"))?;
     let card = app.models.cards().into_iter().find(|card| card.id == id || card.aliases.contains(&id));
     card.map(|card| Json(card.into())).ok_or_else(|| app.models.unknown(&id))
 }

@@ -40,7 +40,9 @@ pub fn read(fields: &Fields<'_>, name: &str, most: usize) -> Result<Vec<Entry>, 
     match items.first() {
         None => Err(ApiError::invalid(&path, format!("{path:?} is an empty list; give {SHAPES}"))),
         Some(Value::Number(_)) => Ok(vec![Entry::Tokens(ids(&path, items)?)]),
-        Some(_) if items.len() > most => Err(ApiError::invalid(&path, format!("{path:?} has {} entries; at most {most} are allowed", items.len()))),
+        Some(_) if items.len() > most => {
+            Err(ApiError::invalid(&path, format!("{path:?} has {} entries; at most {most} are allowed", items.len())))
+        }
         Some(_) => items.iter().enumerate().map(|(index, item)| entry(&format!("{path}[{index}]"), item)).collect(),
     }
 }
@@ -70,7 +72,10 @@ pub fn check_vocabulary(name: &str, entries: &[Entry], vocabulary: u32) -> Resul
         if let Entry::Tokens(tokens) = entry
             && let Some(id) = tokens.iter().find(|id| **id >= vocabulary)
         {
-            return Err(ApiError::invalid(name, format!("{name:?} holds token {id}; this model has tokens 0 to {}", vocabulary.saturating_sub(1))));
+            return Err(ApiError::invalid(
+                name,
+                format!("{name:?} holds token {id}; this model has tokens 0 to {}", vocabulary.saturating_sub(1)),
+            ));
         }
     }
     Ok(())
@@ -97,7 +102,18 @@ mod tests {
 
     #[test]
     fn wrong_ids_and_empty_lists_are_refused() {
-        for bad in [json!([-1]), json!([1.5]), json!([1, "a"]), json!([]), json!([[]]), json!([99999999999u64]), json!([true]), json!({}), json!(null), json!(vec!["x"; 5])] {
+        for bad in [
+            json!([-1]),
+            json!([1.5]),
+            json!([1, "a"]),
+            json!([]),
+            json!([[]]),
+            json!([99999999999u64]),
+            json!([true]),
+            json!({}),
+            json!(null),
+            json!(vec!["x"; 5]),
+        ] {
             let shown = bad.to_string();
             assert!(prompt(bad).is_err(), "{shown}");
         }

@@ -103,7 +103,10 @@ pub fn check(object: &Object, dialect: Dialect) -> Result<(), ApiError> {
         if let Some(value) = object.get(row.field).filter(|value| !value.is_null())
             && !(row.neutral)(value)
         {
-            return Err(ApiError::unsupported(row.field, format!("{:?} is not supported by this version of the server; {}", row.field, row.instead)));
+            return Err(ApiError::unsupported(
+                row.field,
+                format!("{:?} is not supported by this version of the server; {}", row.field, row.instead),
+            ));
         }
     }
     match dialect {
@@ -118,7 +121,10 @@ fn check_tools(object: &Object) -> Result<(), ApiError> {
     if let Some(choice) = choice
         && !no_choice(choice)
     {
-        return Err(ApiError::unsupported("tool_choice", "\"tool_choice\" is not supported by this version of the server; leave it out, or send \"none\""));
+        return Err(ApiError::unsupported(
+            "tool_choice",
+            "\"tool_choice\" is not supported by this version of the server; leave it out, or send \"none\"",
+        ));
     }
     match object.get("tools").filter(|value| !value.is_null()) {
         None => Ok(()),
@@ -139,7 +145,9 @@ fn check_best_of(object: &Object) -> Result<(), ApiError> {
         Some(best_of) if best_of == n => Ok(()),
         Some(best_of) if best_of > n => Err(ApiError::unsupported(
             "best_of",
-            format!("\"best_of\" above \"n\" is not supported by this version of the server (best_of {best_of}, n {n}); use \"n\" and choose yourself"),
+            format!(
+                "\"best_of\" above \"n\" is not supported by this version of the server (best_of {best_of}, n {n}); use \"n\" and choose yourself"
+            ),
         )),
         _ => Err(ApiError::invalid("best_of", "\"best_of\" must be a whole number not below \"n\"")),
     }

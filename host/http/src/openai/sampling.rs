@@ -2,7 +2,7 @@
 //!
 //! Checked in two steps: everything that needs no model before a model is loaded for it, token ids afterwards.
 
-use onebit_engine::Sampling;
+use onebit_engine::{GenerateRequest, Prompt, Sampling};
 use serde_json::Value;
 
 use crate::body::describe;
@@ -77,8 +77,13 @@ impl Common {
         })
     }
 
+    /// The generations for these prompts, `max_tokens` being what the dialect makes of the request's and the manifest's.
+    pub fn requests(self, prompts: Vec<Prompt>, defaults: &Defaults, logprobs: Option<u32>, max_tokens: Option<u32>) -> Requests {
+        Requests { common: self, prompts, defaults: defaults.clone(), logprobs, max_tokens, next: 0 }
+    }
+
     /// The sampling of answer number `index`: each answer of a seeded request has its own seed, and the first one the seed itself.
-    pub fn sampling(&self, defaults: &Defaults, index: u32) -> Sampling {
+    fn sampling(&self, defaults: &Defaults, index: u32) -> Sampling {
         let asked = &self.sampling;
         let off = Sampling::default();
         Sampling {
@@ -97,7 +102,7 @@ impl Common {
     }
 
     /// The request's stop strings and the manifest's.
-    pub fn stops(&self, defaults: &Defaults) -> Vec<String> {
+    fn stops(&self, defaults: &Defaults) -> Vec<String> {
         self.stop.iter().chain(defaults.stop.iter().filter(|text| !self.stop.contains(text))).cloned().collect()
     }
 
@@ -105,8 +110,54 @@ impl Common {
     pub fn check_vocabulary(&self, vocabulary: u32) -> Result<(), ApiError> {
         match self.sampling.logit_bias.iter().find(|(id, _)| *id >= vocabulary) {
             None => Ok(()),
-            Some((id, _)) => Err(ApiError::invalid("logit_bias", format!("\"logit_bias\" names token {id}; this model has tokens 0 to {}", vocabulary.saturating_sub(1)))),
+            Some((id, _)) => Err(ApiError::invalid(
+                "logit_bias",
+                format!("\"logit_bias\" names token {id}; this model has tokens 0 to {}", vocabulary.saturating_sub(1)),
+            )),
         }
+    }
+}
+
+/// The generations of one request, prompt by prompt. Each is made when its turn comes: many answers to a long prompt are not many copies.
+#[derive(Debug)]
+pub struct Requests {
+    common: Common,
+    prompts: Vec<Prompt>,
+    defaults: Defaults,
+    logprobs: Option<u32>,
+    max_tokens: Option<u32>,
+    next: u32,
+}
+
+impl Requests {
+    /// Answers to each prompt.
+    pub fn answers_per_prompt(&self) -> u32 {
+        self.common.n
+    }
+
+    /// Answers in all; at most [`MAX_CHOICES`].
+    pub fn total(&self) -> u32 {
+        u32::try_from(self.prompts.len()).unwrap_or(u32::MAX).saturating_mul(self.common.n)
+    }
+}
+
+impl Iterator for Requests {
+    type Item = GenerateRequest;
+
+    fn next(&mut self) -> Option<GenerateRequest> {
+        let prompt = self.prompts.get((self.next / self.common.n) as usize)?.clone();
+        let index = self.next % self.common.n;
+        self.next += 1;
+        Some(GenerateRequest {
+            prompt,
+            // A template may or may not write the start token; the engine adds it only where it is missing.
+            add_special: true,
+            max_tokens: self.max_tokens,
+            sampling: self.common.sampling(&self.defaults, index),
+            stop: self.common.stops(&self.defaults),
+            logprobs: self.logprobs,
+            ignore_eos: self.common.ignore_eos,
+        })
     }
 }
 
@@ -161,7 +212,9 @@ fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
                 return Err(ApiError::invalid("stop", format!("\"stop\" has {} entries; at most {MAX_STOPS} are allowed", items.len())));
             }
             let read = items.iter().enumerate().map(|(i, item)| {
-                item.as_str().ok_or_else(|| ApiError::invalid(format!("stop[{i}]"), format!("\"stop[{i}]\" is {}; it must be a string", describe(item))))
+                item.as_str().ok_or_else(|| {
+                    ApiError::invalid(format!("stop[{i}]"), format!("\"stop[{i}]\" is {}; it must be a string", describe(item)))
+                })
             });
             read.collect::<Result<_, _>>()?
         }
@@ -181,7 +234,10 @@ fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
 fn logit_bias(fields: &Fields<'_>) -> Result<Vec<(u32, f32)>, ApiError> {
     let Some(object) = fields.object("logit_bias")? else { return Ok(Vec::new()) };
     if object.len() > MAX_BIASES {
-        return Err(ApiError::invalid("logit_bias", format!("\"logit_bias\" has {} entries; at most {MAX_BIASES} are allowed", object.len())));
+        return Err(ApiError::invalid(
+            "logit_bias",
+            format!("\"logit_bias\" has {} entries; at most {MAX_BIASES} are allowed", object.len()),
+        ));
     }
     let inside = Fields::inside(object, "logit_bias");
     let mut biases = Vec::with_capacity(object.len());
@@ -189,7 +245,10 @@ fn logit_bias(fields: &Fields<'_>) -> Result<Vec<(u32, f32)>, ApiError> {
         let id = key.parse::<u32>().ok().filter(|_| key.bytes().all(|b| b.is_ascii_digit()));
         let Some(id) = id else {
             let shown: String = key.chars().take(40).collect();
-            return Err(ApiError::invalid("logit_bias", format!("\"logit_bias\" has the key {shown:?}; keys are token ids (whole numbers from 0)")));
+            return Err(ApiError::invalid(
+                "logit_bias",
+                format!("\"logit_bias\" has the key {shown:?}; keys are token ids (whole numbers from 0)"),
+            ));
         };
         let Some(bias) = inside.number(key, -100.0, 100.0)? else {
             return Err(inside.wrong(key, value, "a number from -100 to 100"));
@@ -228,7 +287,16 @@ mod tests {
 
     #[test]
     fn bad_biases_are_refused() {
-        for bias in [json!({"1": 101}), json!({"1": -101}), json!({"-1": 1}), json!({"x": 1}), json!({"+1": 1}), json!({"1": null}), json!({"1": "2"}), json!([1])] {
+        for bias in [
+            json!({"1": 101}),
+            json!({"1": -101}),
+            json!({"-1": 1}),
+            json!({"x": 1}),
+            json!({"+1": 1}),
+            json!({"1": null}),
+            json!({"1": "2"}),
+            json!([1]),
+        ] {
             let shown = bias.to_string();
             assert!(read(json!({"model": "m", "logit_bias": bias})).is_err(), "{shown}");
         }

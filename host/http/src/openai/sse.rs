@@ -63,6 +63,8 @@ struct Stream<C> {
     opened: Vec<bool>,
     metrics: Arc<Metrics>,
     over: bool,
+    /// The request's; the body is written after its handler is done.
+    span: tracing::Span,
     _in_flight: Held,
 }
 
@@ -76,7 +78,9 @@ impl<C: Chunks> Stream<C> {
             match event {
                 Some(Ok((index, event))) => self.event(index, &event),
                 Some(Err(error)) => self.fail(&error),
-                None => self.fail(&ApiError::new(Kind::Internal, "the answer ended without its end; please report this with the request id")),
+                None => {
+                    self.fail(&ApiError::new(Kind::Internal, "the answer ended without its end; please report this with the request id"))
+                }
             }
             if !self.frames.0.is_empty() {
                 return Some(self.frames.take());
@@ -108,7 +112,7 @@ impl<C: Chunks> Stream<C> {
     }
 
     fn fail(&mut self, error: &ApiError) {
-        tracing::warn!(code = error.kind.row().code, "answer broken off: {error}");
+        self.span.in_scope(|| tracing::warn!(code = error.kind.row().code, "answer broken off: {error}"));
         self.metrics.failure(error.kind.row().code);
         self.frames.push(&error.body());
         self.over = true;
@@ -119,7 +123,16 @@ impl<C: Chunks> Stream<C> {
 pub fn respond(run: Run, chunks: impl Chunks, metrics: Arc<Metrics>) -> Response {
     let opened = vec![false; run.total() as usize];
     let in_flight = metrics.in_flight();
-    let stream = Stream { run, chunks, frames: Frames::default(), opened, metrics, over: false, _in_flight: in_flight };
+    let stream = Stream {
+        run,
+        chunks,
+        frames: Frames::default(),
+        opened,
+        metrics,
+        over: false,
+        span: tracing::Span::current(),
+        _in_flight: in_flight,
+    };
     let body = futures_util::stream::unfold(stream, |mut stream| async move {
         let bytes = stream.next().await?;
         Some((Ok::<_, std::convert::Infallible>(bytes), stream))

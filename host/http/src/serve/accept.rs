@@ -24,6 +24,7 @@ use tokio_io_timeout::TimeoutWriter;
 use tower::ServiceExt;
 
 use super::bind::Socket;
+use super::linger::Lingering;
 use crate::config::HttpConfig;
 use crate::gate::Via;
 use crate::metrics::Metrics;
@@ -89,11 +90,12 @@ impl Acceptor {
                 }),
                 Socket::Unix(listener, _) => listener.accept().await.map(|(stream, _)| self.spawn(stream, via, permit, &graceful)),
             };
-            if let Err(error) = accepted {
-                if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
-                    tracing::warn!("a connection could not be accepted: {error}");
-                    tokio::time::sleep(REFUSED_PAUSE).await;
-                }
+            // A client that gave up while it waited is no trouble of ours.
+            if let Err(error) = accepted
+                && !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+            {
+                tracing::warn!("a connection could not be accepted: {error}");
+                tokio::time::sleep(REFUSED_PAUSE).await;
             }
         }
     }
@@ -108,7 +110,7 @@ impl Acceptor {
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let router = router.clone();
             async move {
-                let mut request = request.map(Body::new);
+                let mut request = request.map(|body| Body::new(Lingering::new(body)));
                 request.extensions_mut().insert(via);
                 router.oneshot(request).await
             }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod bind;
+mod linger;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -30,7 +31,9 @@ pub enum ServeError {
     #[error("{0:?} is not an address to listen on; write 127.0.0.1:8090, [::1]:8090, localhost:8090 or unix:/path/to/socket")]
     Address(String),
     /// Others could use the server without a key.
-    #[error("{0} can be reached from other machines and no API key is set; set a key, listen on 127.0.0.1, or pass --insecure if everybody who can reach it may use it")]
+    #[error(
+        "{0} can be reached from other machines and no API key is set; set a key, listen on 127.0.0.1, or pass --insecure if everybody who can reach it may use it"
+    )]
     Open(Listen),
     /// A key that no client could send.
     #[error("an API key is empty or holds characters that do not fit into a header; use printable ASCII")]

@@ -93,7 +93,11 @@ impl Conversation {
             tool_calls: message
                 .tool_calls
                 .iter()
-                .map(|call| ToolCall { id: call.id.as_deref().map(&mut *change), name: change(&call.name), arguments: map_object(&call.arguments, change) })
+                .map(|call| ToolCall {
+                    id: call.id.as_deref().map(&mut *change),
+                    name: change(&call.name),
+                    arguments: map_object(&call.arguments, change),
+                })
                 .collect(),
             tool_call_id: message.tool_call_id.as_deref().map(&mut *change),
             reasoning: message.reasoning.as_deref().map(&mut *change),

@@ -48,7 +48,12 @@ impl Program {
     }
 
     /// Runs it.
-    pub fn render(&self, conversation: &Conversation, source: &TemplateSource, add_generation_prompt: bool) -> Result<String, TemplateError> {
+    pub fn render(
+        &self,
+        conversation: &Conversation,
+        source: &TemplateSource,
+        add_generation_prompt: bool,
+    ) -> Result<String, TemplateError> {
         let messages = conversation.message_values();
         let variables = &conversation.variables;
         let given = text_bytes(messages.iter().chain(variables.values()));
@@ -110,9 +115,7 @@ fn text_bytes<'a>(values: impl Iterator<Item = &'a serde_json::Value>) -> u64 {
         .map(|value| match value {
             serde_json::Value::String(text) => text.len() as u64,
             serde_json::Value::Array(items) => 32 + text_bytes(items.iter()),
-            serde_json::Value::Object(object) => {
-                32 + object.keys().map(|key| key.len() as u64).sum::<u64>() + text_bytes(object.values())
-            }
+            serde_json::Value::Object(object) => 32 + object.keys().map(|key| key.len() as u64).sum::<u64>() + text_bytes(object.values()),
             _ => 16,
         })
         .sum()
@@ -154,7 +157,9 @@ fn refused(error: &Error) -> TemplateError {
         cause = current.source();
     }
     if error.kind() == ErrorKind::OutOfFuel {
-        return TemplateError::Refused("the chat template of this model needs too much time or memory for these messages; send fewer".to_owned());
+        return TemplateError::Refused(
+            "the chat template of this model needs too much time or memory for these messages; send fewer".to_owned(),
+        );
     }
     TemplateError::Refused(format!("the chat template of this model fails on these messages: {}", describe(error)))
 }

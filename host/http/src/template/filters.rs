@@ -7,7 +7,6 @@ use minijinja::{Error, ErrorKind, State};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-
 /// The words of `raise_exception`, found again in the chain of causes.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

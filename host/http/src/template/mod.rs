@@ -4,8 +4,8 @@
 //! reach files or the network; the second is marked by [`guard::Guard`] so that it can never become a control token. A template's own
 //! refusal (`raise_exception`) is the client's error and carries the template's words.
 
-pub mod conversation;
 mod cache;
+pub mod conversation;
 mod engine;
 mod filters;
 pub mod guard;

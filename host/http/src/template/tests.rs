@@ -9,7 +9,8 @@ const CHATML: &str = "{% for message in messages %}{% if loop.first and messages
 
 fn template(text: &str) -> ChatTemplate {
     let control_tokens = ["<|im_start|>", "<|im_end|>", "<s>", "</s>"].map(str::to_owned).to_vec();
-    ChatTemplate::new(TemplateSource { text: text.to_owned(), bos: Some("<s>".into()), eos: Some("</s>".into()), control_tokens }).expect("compiles")
+    ChatTemplate::new(TemplateSource { text: text.to_owned(), bos: Some("<s>".into()), eos: Some("</s>".into()), control_tokens })
+        .expect("compiles")
 }
 
 fn text_of(parts: &[PromptPart]) -> String {
@@ -38,7 +39,10 @@ fn control_tokens_typed_by_a_user_stay_text() {
     let parts = template(CHATML).render(&conversation).expect("renders");
     let plain: Vec<_> = parts.iter().filter(|part| !part.control).map(|part| part.text.as_str()).collect();
     assert_eq!(plain, [typed.as_str()]);
-    assert_eq!(text_of(&parts), format!("<|im_start|>system\nYou help.<|im_end|>\n<|im_start|>user\n{typed}<|im_end|>\n<|im_start|>assistant\n"));
+    assert_eq!(
+        text_of(&parts),
+        format!("<|im_start|>system\nYou help.<|im_end|>\n<|im_start|>user\n{typed}<|im_end|>\n<|im_start|>assistant\n")
+    );
 }
 
 #[test]
@@ -123,7 +127,8 @@ fn a_broken_template_is_named_as_such() {
 
 #[test]
 fn long_conversations_and_very_long_messages_are_not_refused() {
-    let many: Vec<_> = (0..2000).flat_map(|i| [user(&format!("question {i}")), Message::text(Role::Assistant, "answer")]).chain([user("last")]).collect();
+    let many: Vec<_> =
+        (0..2000).flat_map(|i| [user(&format!("question {i}")), Message::text(Role::Assistant, "answer")]).chain([user("last")]).collect();
     assert!(render(CHATML, many).is_ok());
     for character in ["A", ".", "漢", " ", "é", "<"] {
         assert!(render(CHATML, vec![user(&character.repeat(200_000))]).is_ok(), "{character}");

@@ -1,0 +1,265 @@
+//! A host that answers from a script and remembers what it was asked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use onebit_engine::{
+    EmbedRequest, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Timings, TokenLogprob, TokenOut, Usage,
+};
+use onebit_http::errors::{ApiError, Kind, unknown_model};
+use onebit_http::models::{Defaults, Events, Leased, ModelCard, WorkerPhase, WorkerState};
+use onebit_http::{HttpConfig, Listen, Models, Server};
+
+/// ChatML, as the demo model has it.
+pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+/// A piece of a generation.
+#[derive(Clone)]
+pub enum Step {
+    Event(Event),
+    Wait(Duration),
+    /// Never goes on.
+    Hang,
+    Error(ApiError),
+}
+
+type Play = dyn Fn(&GenerateRequest) -> Vec<Step> + Send + Sync;
+
+/// The host. Clones share it.
+#[derive(Clone)]
+pub struct Script {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    facts: ModelFacts,
+    defaults: Defaults,
+    play: Box<Play>,
+    asked: Mutex<Vec<GenerateRequest>>,
+    /// Generations that were started and not dropped.
+    running: AtomicUsize,
+    most_running: AtomicUsize,
+    refuse_lease: Option<ApiError>,
+}
+
+/// What a script says unless told otherwise.
+pub fn facts() -> ModelFacts {
+    serde_json::from_value(serde_json::json!({
+        "plugin": "scripted", "plugin_version": "1.2.3", "device": "cpu", "computes_on": "paper", "architecture": "llama", "quantisation": "Q4_1",
+        "context": 2048, "context_trained": 2048, "slots": 2, "vocabulary": 49152, "chat_template": TEMPLATE, "bos": "<|im_start|>",
+        "eos": "<|im_end|>", "control_tokens": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "embedding_dimension": 3, "state_bytes": 1
+    }))
+    .unwrap()
+}
+
+/// Ends well.
+pub fn finished(prompt_tokens: u32, completion_tokens: u32, reason: FinishReason) -> Step {
+    let usage = Usage { prompt_tokens, completion_tokens };
+    let timings = Timings { queue_us: 1_000, prefill_us: 2_000, decode_us: 10_000 };
+    Step::Event(Event::Finished(Finished { reason, usage, timings }))
+}
+
+/// Tokens to say.
+pub const PIECES: [&str; 4] = ["Hello", " é", "漢", " 😀"];
+
+/// Says [`PIECES`], as many as `max_tokens` allows.
+pub fn greeting(request: &GenerateRequest) -> Vec<Step> {
+    let most = request.max_tokens.map_or(usize::MAX, |most| most as usize);
+    let said = PIECES.len().min(most);
+    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 7 })];
+    for piece in &PIECES[..said] {
+        let logprob = request.logprobs.map(|k| {
+            let top = (0..k).map(|i| (i, format!("alt{i}").into_bytes(), -0.5 - i as f32)).collect();
+            TokenLogprob { bytes: piece.as_bytes().to_vec(), logprob: -0.25, top }
+        });
+        steps.push(Step::Event(Event::Delta { text: (*piece).to_owned(), tokens: vec![TokenOut { id: 1, logprob }] }));
+    }
+    let reason = if said < PIECES.len() { FinishReason::Length } else { FinishReason::EndOfGeneration };
+    steps.push(finished(7, u32::try_from(said).unwrap(), reason));
+    steps
+}
+
+impl Script {
+    pub fn new(play: impl Fn(&GenerateRequest) -> Vec<Step> + Send + Sync + 'static) -> Self {
+        Self::with(facts(), Defaults::default(), None, play)
+    }
+
+    pub fn with(
+        facts: ModelFacts,
+        defaults: Defaults,
+        refuse_lease: Option<ApiError>,
+        play: impl Fn(&GenerateRequest) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Self {
+        let (running, most_running) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self {
+            inner: Arc::new(Inner { facts, defaults, play: Box::new(play), asked: Mutex::default(), running, most_running, refuse_lease }),
+        }
+    }
+
+    pub fn asked(&self) -> Vec<GenerateRequest> {
+        self.inner.asked.lock().unwrap().clone()
+    }
+
+    /// The text of the last prompt, and whether each part may hold control tokens.
+    pub fn last_parts(&self) -> Vec<(String, bool)> {
+        match self.asked().pop().unwrap().prompt {
+            Prompt::Parts(parts) => parts.into_iter().map(|part| (part.text, part.control)).collect(),
+            Prompt::Tokens(_) => panic!("tokens"),
+        }
+    }
+
+    pub fn running(&self) -> usize {
+        self.inner.running.load(Ordering::SeqCst)
+    }
+
+    pub fn most_running(&self) -> usize {
+        self.inner.most_running.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many generations run.
+    pub async fn until_running(&self, wanted: usize) {
+        let within = tokio::time::timeout(Duration::from_secs(10), async {
+            while self.running() != wanted {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        within.await.unwrap_or_else(|_| panic!("{} generations run, not {wanted}", self.running()));
+    }
+}
+
+impl Models for Script {
+    fn cards(&self) -> Vec<ModelCard> {
+        vec![ModelCard { id: "org/demo:1b".into(), aliases: vec!["demo".into()], created: 1_700_000_000 }]
+    }
+
+    fn workers(&self) -> Vec<WorkerState> {
+        vec![WorkerState {
+            model: "org/demo:1b".into(),
+            phase: WorkerPhase::Ready,
+            detail: None,
+            plugin: "scripted".into(),
+            device: "cpu".into(),
+            restarts: 2,
+            memory_estimated: 1000,
+            memory_measured: 900,
+            active: 1,
+            waiting: 0,
+        }]
+    }
+
+    fn lease<'a>(&'a self, model: &'a str, _: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
+        async move {
+            if !["org/demo:1b", "demo"].contains(&model) {
+                return Err(self.unknown(model));
+            }
+            match &self.inner.refuse_lease {
+                Some(error) => Err(error.clone()),
+                None => Ok(Arc::new(self.clone()) as Arc<dyn Leased>),
+            }
+        }
+        .boxed()
+    }
+
+    fn unknown(&self, model: &str) -> ApiError {
+        unknown_model(model, &["org/demo:1b".to_owned()])
+    }
+}
+
+struct Running(Script);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.inner.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Leased for Script {
+    fn model(&self) -> &str {
+        "org/demo:1b"
+    }
+
+    fn facts(&self) -> &ModelFacts {
+        &self.inner.facts
+    }
+
+    fn defaults(&self) -> &Defaults {
+        &self.inner.defaults
+    }
+
+    fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
+        let steps = (self.inner.play)(&request);
+        self.inner.asked.lock().unwrap().push(request);
+        let now = self.inner.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.inner.most_running.fetch_max(now, Ordering::SeqCst);
+        let state = (steps.into_iter(), Running(self.clone()));
+        let events = stream::unfold(state, |(mut steps, running)| async move {
+            loop {
+                match steps.next()? {
+                    Step::Event(event) => return Some((Ok(event), (steps, running))),
+                    Step::Error(error) => return Some((Err(error), (steps, running))),
+                    Step::Wait(time) => tokio::time::sleep(time).await,
+                    Step::Hang => std::future::pending().await,
+                }
+            }
+        });
+        async move { Ok(events.boxed()) }.boxed()
+    }
+
+    fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>> {
+        let vectors = (0..request.inputs.len()).map(|i| vec![1.0, 0.5, i as f32]).collect();
+        async move { Ok(Embeddings { vectors, prompt_tokens: 5 }) }.boxed()
+    }
+}
+
+/// A running server; it stops when this is dropped.
+pub struct ServerHandle {
+    pub address: Listen,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    done: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl ServerHandle {
+    pub fn port(&self) -> u16 {
+        match &self.address {
+            Listen::Tcp(address) => address.port(),
+            Listen::Unix(_) => panic!("a socket file"),
+        }
+    }
+
+    /// Begins the shutdown and returns what ends with it.
+    pub fn stop(mut self) -> tokio::task::JoinHandle<()> {
+        drop(self.stop.take());
+        self.done.take().unwrap()
+    }
+}
+
+/// Loopback, a free port, short limits.
+pub fn config() -> HttpConfig {
+    HttpConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], ..HttpConfig::default() }
+}
+
+pub async fn serve(script: &Script) -> ServerHandle {
+    serve_with(script, config()).await
+}
+
+pub async fn serve_with(script: &Script, config: HttpConfig) -> ServerHandle {
+    let server = Server::bind(Arc::new(script.clone()), &config).await.unwrap();
+    let address = server.addresses().remove(0);
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let done = tokio::spawn(async move {
+        server
+            .run(async {
+                let _ = stopped.await;
+            })
+            .await;
+    });
+    ServerHandle { address, stop: Some(stop), done: Some(done) }
+}
+
+/// A failure for scripts.
+pub fn full() -> ApiError {
+    ApiError::new(Kind::QueueFull, "the queue is full").retry_after(Some(Duration::from_secs(3)))
+}
