@@ -36,7 +36,7 @@ const GOLDEN: [(&str, &[TokenId], &[TokenId]); 3] = [
 
 /// Kernels differ in rounding from one processor and batch size to the next. Where that turns an answer, both tokens were this close
 /// (difference of log-probabilities); a real fault is far beyond it.
-const NEAR_TIE: f32 = 0.3;
+const NEAR_TIE: f32 = 0.5;
 
 /// `said` is `expected`, or leaves it at a near tie after at least 10 tokens. Needs log-probabilities.
 #[track_caller]
@@ -45,7 +45,7 @@ fn agrees(said: &Said, expected: &[TokenId]) {
         if token.id == *expected {
             continue;
         }
-        let logprob = token.logprob.as_ref().expect("log-probabilities were asked for");
+        let logprob = logprob(token);
         let other = logprob.top.iter().find(|(id, ..)| id == expected).map(|(_, _, logprob)| *logprob);
         let gap = other.map(|other| logprob.logprob - other);
         println!("token {} instead of {expected} at place {place}, a gap of {gap:?}", token.id);
@@ -53,6 +53,36 @@ fn agrees(said: &Said, expected: &[TokenId]) {
         return;
     }
     assert_eq!(said.tokens.len(), expected.len());
+}
+
+/// Log-probabilities of the best five stay this close to those of the answer alone. Kernels for one row and for several quantise the
+/// activations differently; with this model (Q4_1, 135 M weights) that moved a log-probability by 0.5 at most. Another conversation's
+/// state moves it by many times that.
+const ROUNDING: f32 = 1.0;
+
+/// `said`, computed beside others, is `alone`: the same tokens with nearly the same log-probabilities, up to a near tie if there is one.
+#[track_caller]
+fn agrees_with(said: &Said, alone: &Said) {
+    let mut furthest = 0.0f32;
+    for (place, (token, expected)) in said.tokens.iter().zip(&alone.tokens).enumerate() {
+        let (here, there) = (logprob(token), logprob(expected));
+        let difference =
+            here.top.iter().filter_map(|(id, _, a)| there.top.iter().find(|(other, ..)| other == id).map(|(_, _, b)| (a - b).abs()));
+        furthest = difference.fold(furthest, f32::max);
+        assert!(furthest <= ROUNDING, "a log-probability at place {place} is off by {furthest}");
+        if token.id != expected.id {
+            let rival = there.top.iter().find(|(id, ..)| *id == token.id).map(|(_, _, rival)| there.logprob - rival);
+            println!("token {} instead of {} at place {place}, alone a gap of {rival:?}; furthest off {furthest}", token.id, expected.id);
+            assert!(rival.is_some_and(|gap| gap <= NEAR_TIE), "{} instead of {} at place {place}: {rival:?}", token.id, expected.id);
+            return;
+        }
+    }
+    println!("the same tokens; furthest off {furthest}");
+    assert_eq!(said.tokens.len(), alone.tokens.len());
+}
+
+fn logprob(token: &TokenOut) -> &TokenLogprob {
+    token.logprob.as_ref().expect("log-probabilities were asked for")
 }
 
 /// Greedy, with what [`agrees`] needs.
@@ -201,10 +231,10 @@ fn the_golden_chat_ends_by_itself() {
 #[test]
 fn greedy_answers_alone_and_in_a_batch_of_8_agree_on_the_golden_prompts() {
     let ((engine, _), _turn) = engine();
-    let alone: Vec<Vec<TokenId>> = (0..3).map(|n| answer(engine, golden(n)).ids()).collect();
+    let alone: Vec<Said> = (0..3).map(|n| answer(engine, golden(n))).collect();
     let streams: Vec<_> = (0..8).map(|n| (n % 3, submit(engine, golden(n % 3)).1)).collect();
     for (n, stream) in streams {
-        agrees(&hear(&stream), &alone[n]);
+        agrees_with(&hear(&stream), &alone[n]);
     }
 }
 
@@ -304,6 +334,7 @@ fn a_prompt_that_is_too_long_is_refused_with_both_numbers_and_a_long_run_of_one_
 fn many_clients_on_few_slots_get_their_own_answers() {
     let _turn = turn();
     let (engine, _) = start(4, 4 * 512);
+    let alone: Vec<Said> = (0..3).map(|n| answer(&engine, golden(n))).collect();
     let streams: Vec<_> = (0..24).map(|n| (n, submit(&engine, golden(n % 3)))).collect();
     for (n, (id, _)) in &streams {
         if n % 5 == 4 {
@@ -315,7 +346,7 @@ fn many_clients_on_few_slots_get_their_own_answers() {
         if n % 5 == 4 && said.end == Event::Failed(EngineError::Cancelled) {
             continue;
         }
-        agrees(&said, GOLDEN[n % 3].2);
+        agrees_with(&said, &alone[n % 3]);
     }
     assert_eq!(engine.load(), EngineLoad::default());
 }
