@@ -29,7 +29,7 @@ impl From<WorkerError> for ApiError {
         let (message, wait) = (error.to_string(), error.retry_after());
         let kind = match error {
             WorkerError::Engine(error) => return error.into(),
-            WorkerError::QueueFull { .. } => Kind::QueueFull,
+            WorkerError::QueueFull { .. } | WorkerError::Deadline { .. } => Kind::QueueFull,
             WorkerError::Load { .. } | WorkerError::CircuitOpen { .. } | WorkerError::Spawn { .. } | WorkerError::BuildMismatch { .. } => {
                 Kind::LoadFailed
             }

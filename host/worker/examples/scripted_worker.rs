@@ -17,6 +17,9 @@ use onebit_engine::{EngineError, Event, FinishReason, Finished, GenerateRequest,
 use onebit_worker::protocol::{Decoder, FromWorker, Hello, LoadFailure, LoadOrder, LoadStage, Stats, ToWorker, encode};
 use rustix::process::{Signal, getpid, kill_process};
 
+/// This worker made the marker of `SCRIPT_ONCE`.
+static FIRST: AtomicBool = AtomicBool::new(false);
+
 type Writer = Arc<Mutex<UnixStream>>;
 
 fn main() {
@@ -30,6 +33,7 @@ fn main() {
         if std::fs::exists(&once).unwrap_or(false) {
             script = String::new();
         } else {
+            FIRST.store(true, Ordering::Relaxed);
             std::fs::write(&once, "").expect("the marker can be written");
         }
     }
@@ -127,13 +131,21 @@ fn load(script: &[&str], order: &LoadOrder, writer: &Writer) {
     });
 }
 
-/// `say N MS`, `kill SIGNAL AFTER`, `exit STATUS`, `hang`, `garbage`, `length`, `close`, `noise`; anything else is one token.
+/// `say N MS`, `kill SIGNAL AFTER`, `exit STATUS`, `hang`, `garbage`, `length`, `close`, `noise`, `helper`, `wait`, `wait-once N`; anything else
+/// is one token.
 fn generate(id: u64, request: &GenerateRequest, cancelled: &AtomicBool, writer: &Writer) {
     let prompt = text(&request.prompt);
     let words: Vec<&str> = prompt.split(' ').collect();
     let number = |at: usize| words.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     let event = |event| say(writer, FromWorker::Event { id, event });
     let token = |n: u64| Event::Delta { text: format!("{n} "), tokens: vec![TokenOut { id: n as u32, logprob: None }] };
+    match words[0] {
+        // For ever in the queue.
+        "wait" => hang(),
+        // For ever in the queue of the first worker, at once in that of the second.
+        "wait-once" if FIRST.load(Ordering::Relaxed) => hang(),
+        _ => {}
+    }
     event(Event::Started { prompt_tokens: 1 });
     let tokens = match words[0] {
         "kill" => {
@@ -157,11 +169,17 @@ fn generate(id: u64, request: &GenerateRequest, cancelled: &AtomicBool, writer: 
             writer.lock().expect("lock").shutdown(std::net::Shutdown::Both).expect("a socket");
             hang()
         }
+        "helper" => {
+            #[allow(clippy::zombie_processes, reason = "leaving it behind is the misdeed that is asked for")]
+            let helper = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep starts");
+            event(token(helper.id().into()));
+            hang()
+        }
         "noise" => {
             println!("a line on stdout that is no protocol");
             1
         }
-        "say" => number(1),
+        "say" | "wait-once" => number(1),
         _ => 1,
     };
     for n in 0..tokens {

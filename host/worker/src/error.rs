@@ -23,6 +23,14 @@ pub enum WorkerError {
         /// When a place is likely to be free.
         retry_after: Duration,
     },
+    /// The request waited for its turn until its deadline.
+    #[error("{model} was busy: the request waited {:.1} s for its turn, which was its deadline; try again", waited.as_secs_f32())]
+    Deadline {
+        /// The model.
+        model: String,
+        /// How long it waited.
+        waited: Duration,
+    },
     /// The plugin or the engine refused the model, in its own words and numbers.
     #[error("{model} could not be loaded by plugin {plugin} {version}: {failure}")]
     Load {
@@ -132,7 +140,9 @@ impl WorkerError {
             Self::QueueFull { retry_after, .. } => Some(*retry_after),
             Self::CircuitOpen { until, .. } => Some(remaining(*until)),
             Self::Load { failure, .. } if failure.retry_ms > 0 => Some(Duration::from_millis(failure.retry_ms)),
-            Self::Died(_) | Self::Hang(_) | Self::NoMemory { .. } | Self::Draining { .. } => Some(Duration::from_secs(1)),
+            Self::Died(_) | Self::Hang(_) | Self::NoMemory { .. } | Self::Draining { .. } | Self::Deadline { .. } => {
+                Some(Duration::from_secs(1))
+            }
             _ => None,
         }
     }
@@ -142,6 +152,7 @@ impl WorkerError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::QueueFull { .. } => "queue_full",
+            Self::Deadline { .. } => "deadline",
             Self::Load { .. } => "load",
             Self::Died(_) => "crash",
             Self::Hang(_) => "hang",

@@ -135,7 +135,7 @@ impl Host {
         match options.deadline {
             None => work.await,
             Some(deadline) => match tokio::time::timeout_at(deadline.into(), work).await {
-                Ok(lease) => lease,
+                Ok(lease) => lease.map(|lease| lease.by(deadline.into())),
                 Err(_) => Err(HostError::Deadline { model, waited: start.elapsed() }),
             },
         }

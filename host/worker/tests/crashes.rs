@@ -193,6 +193,39 @@ async fn a_hang_in_an_answer_is_ended_and_is_not_given_a_second_chance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_only_waited_behind_a_hang_is_served_by_the_next_worker() {
+    let _alone = alone().await;
+    let supervisor = patient();
+    let marker = tempfile::tempdir().expect("a folder");
+    let mut spec = spec("a", "");
+    spec.env.push(("SCRIPT_ONCE".into(), marker.path().join("marker").display().to_string()));
+    let lease = supervisor.lease(spec).await.expect("a lease");
+    let culprit = lease.generate(request("hang")).await.expect("a generation");
+    // The script never says that this one has begun.
+    let waiting = lease.generate(request("wait-once 2")).await.expect("a generation");
+    let (culprit, waiting) = tokio::join!(collect(culprit), collect(waiting));
+    assert!(matches!(culprit.2, Err(WorkerError::Hang(_))));
+    assert!(matches!(waiting.2, Ok(Event::Finished(_))) && waiting.0 == "0 1 ", "{waiting:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_leaves_helpers_behind_takes_them_along() {
+    let _alone = alone().await;
+    let supervisor = patient();
+    let lease = supervisor.lease(spec("a", "")).await.expect("a lease");
+    // The helper is a `sleep` that the worker starts; its number is the one token.
+    let mut generation = lease.generate(request("helper")).await.expect("a generation");
+    let helper = loop {
+        if let Event::Delta { tokens, .. } = generation.next().await.expect("an event").expect("no error") {
+            break tokens[0].id;
+        }
+    };
+    assert!(alive(helper));
+    kill(supervisor.status()[0].pid.expect("a process"), 9);
+    eventually("the helper is gone", Duration::from_secs(2), || !alive(helper)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hang_over_a_request_whose_client_has_left_is_found_too() {
     let _alone = alone().await;
     let supervisor = patient();

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Inner;
 use super::admission::Ticket;
@@ -29,6 +30,7 @@ pub struct Lease {
     /// The place in the queue that the lease was given; its first request takes it over.
     ticket: Mutex<Option<Ticket>>,
     request_id: Option<String>,
+    deadline: Option<Instant>,
 }
 
 /// What is needed to get another seat on the same model.
@@ -49,10 +51,14 @@ impl Bond {
     }
 }
 
-/// Whether a request that has not been answered may be sent to a new worker.
-fn replayable(error: &WorkerError) -> bool {
-    // A request on which a plugin hung for minutes is not given another chance to do so.
-    matches!(error, WorkerError::Died(_))
+/// Whether a request that has not been answered may be sent to a new worker; `begun`: the old one had begun to compute it.
+fn replayable(error: &WorkerError, begun: bool) -> bool {
+    match error {
+        WorkerError::Died(_) => true,
+        // A request on which a plugin may have hung for minutes is not given another chance to do so; one that only waited behind it is.
+        WorkerError::Hang(_) => !begun,
+        _ => false,
+    }
 }
 
 impl Lease {
@@ -63,7 +69,15 @@ impl Lease {
             seat: Mutex::new(seat),
             ticket: Mutex::new(Some(ticket)),
             request_id: None,
+            deadline: None,
         }
+    }
+
+    /// An answer that has not begun by then is not waited for any longer: [`WorkerError::Deadline`]. One that has begun may take its time.
+    #[must_use]
+    pub fn by(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
     }
 
     /// Names the requests of this lease in the logs of host and worker.
@@ -104,6 +118,8 @@ impl Lease {
             seat: Some(seat),
             next_seat: None,
             ticket: Some(ticket),
+            began: Instant::now(),
+            alarm: self.deadline.map(|deadline| Box::pin(sleep_until(deadline))),
             started: false,
             may_replay: true,
         })
@@ -174,7 +190,7 @@ impl Lease {
         let seat = self.current_seat();
         match seat.instance().calls.ended() {
             None => Ok(seat),
-            Some(error) if replayable(&error) => {
+            Some(error) if replayable(&error, false) => {
                 let new = self.bond.seat().await?;
                 let old = std::mem::replace(&mut *self.seat.lock().unwrap_or_else(PoisonError::into_inner), new.clone());
                 drop(old);
@@ -188,7 +204,7 @@ impl Lease {
     async fn call(&self, make: impl Fn(u64) -> ToWorker) -> Result<Reply, WorkerError> {
         let seat = self.living_seat().await?;
         match ask(&seat, &make).await {
-            Err(error) if replayable(&error) => {
+            Err(error) if replayable(&error, true) => {
                 let seat = self.living_seat().await?;
                 self.bond.replayed(&error);
                 ask(&seat, &make).await
@@ -268,6 +284,9 @@ pub struct Generation {
     /// The way to another worker.
     next_seat: Option<NextSeat>,
     ticket: Option<Ticket>,
+    began: Instant,
+    /// Goes off at the deadline; gone once the answer has begun.
+    alarm: Option<Pin<Box<Sleep>>>,
     /// [`Event::Started`] was handed out.
     started: bool,
     /// No text was handed out and no second try was made.
@@ -299,6 +318,14 @@ impl Stream for Generation {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
+        if let Some(alarm) = &mut this.alarm
+            && alarm.as_mut().poll(context).is_ready()
+        {
+            this.alarm = None;
+            if this.line.is_some() || this.next_seat.is_some() {
+                return this.fail(WorkerError::Deadline { model: this.bond.entry.model.clone(), waited: this.began.elapsed() });
+            }
+        }
         loop {
             if let Some(next_seat) = &mut this.next_seat {
                 let seat = match ready!(next_seat.as_mut().poll(context)) {
@@ -326,6 +353,7 @@ impl Stream for Generation {
                 Ok(event) => {
                     match &event {
                         Event::Started { .. } => {
+                            this.alarm = None;
                             if std::mem::replace(&mut this.started, true) {
                                 continue;
                             }
@@ -349,7 +377,7 @@ impl Stream for Generation {
                     line.open.over = true;
                     this.line = None;
                     this.seat = None;
-                    if !(this.may_replay && replayable(&error)) {
+                    if !(this.may_replay && replayable(&error, this.started)) {
                         return this.fail(error);
                     }
                     this.may_replay = false;

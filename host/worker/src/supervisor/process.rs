@@ -5,7 +5,7 @@
 //! Whatever happens to the owner of a [`Process`], dropping it kills and reaps: there are no zombies and no orphans.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid};
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -96,14 +96,14 @@ impl Process {
                 return Ok(status);
             }
             // Readable once the process has ended, and for ever after.
-            let ready = self.pidfd.readable().await?;
-            match self.child.try_wait()? {
-                Some(status) => self.reaped = Some(status),
-                None => {
-                    let mut ready = ready;
-                    ready.clear_ready();
-                }
+            let mut ready = self.pidfd.readable().await?;
+            if waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)?.is_none() {
+                ready.clear_ready();
+                continue;
             }
+            drop(ready);
+            self.sweep();
+            self.reaped = self.child.try_wait()?;
         }
     }
 
@@ -125,15 +125,14 @@ impl Process {
         }
     }
 
-    /// Ends what the worker itself may have started, once the worker is gone.
+    /// Ends the worker and what it has started itself. Only before it is reaped: as long as it is not, nobody else can have its number.
     fn sweep(&self) {
-        // The group keeps its number as long as anyone is in it; an empty one gives "no such process".
+        // Fails if the worker has not made its group yet, or has just ended alone.
         kill_process_group(Pid::from_child(&self.child), Signal::KILL).ok();
     }
 
     /// The last lines it wrote. For a process that has ended.
     pub(crate) async fn last_lines(&mut self) -> String {
-        self.sweep();
         if let Some(log) = self.log.take() {
             // Too late is not an error: what has arrived until then is what there is.
             tokio::time::timeout(LAST_LINES, log).await.ok();
@@ -145,11 +144,11 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.reaped.is_none() {
+            self.sweep();
             self.kill();
             // SIGKILL cannot be refused; a process in the kernel's uninterruptible sleep makes this wait, which is the truth.
             self.reaped = self.child.wait().ok();
         }
-        self.sweep();
     }
 }
 
