@@ -20,7 +20,8 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let (runtime, host) = open::asking(invocation)?;
     let mut findings = cpu::look();
     findings.extend(memory::look(devices::has_accel()));
-    findings.extend(devices::listed(&*runtime.block_on(host.devices())?));
+    let listed = runtime.block_on(host.devices())?;
+    findings.extend(devices::listed(&listed));
     findings.extend(devices::nodes());
     findings.push(devices::groups());
     findings.extend(plugins::look(&runtime.block_on(host.plugins())?));
@@ -34,6 +35,7 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
             "abi": format!("{}.{}", onebit_loader::ABI_MAJOR, onebit_loader::ABI_MINOR),
             "kernel": kernel(),
             "worst": worst,
+            "devices": listed.devices,
             "findings": findings,
         }))?;
     } else {

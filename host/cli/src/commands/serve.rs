@@ -44,6 +44,8 @@ fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
         body_timeout: span(&table::BODY_TIMEOUT)?,
         write_timeout: span(&table::WRITE_TIMEOUT)?,
         drain_timeout: span(&table::DRAIN_TIMEOUT)?,
+        // Chat templates run in processes of this program.
+        renderer: None,
     })
 }
 
@@ -51,7 +53,10 @@ async fn serve(host: Host, http: HttpConfig) -> Result<(), Failure> {
     // Before anything is promised: a signal that comes early must not be lost.
     let mut signals = Signals::new()?;
     let server = Server::bind(Arc::new(onebit_http::HostModels::new(host.clone())), &http).await?;
-    announce(&server.addresses(), &host, !http.api_keys.is_empty())?;
+    // Whoever started the server may have read the first line and left: a closed pipe is no reason to end.
+    if let Err(failure) = announce(&server.addresses(), &host, !http.api_keys.is_empty()) {
+        tracing::debug!("where the server listens could not be printed: {}", failure.what());
+    }
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let mut running = std::pin::pin!(server.run(async {
         // A sender that is gone means the same.

@@ -15,11 +15,32 @@ use crate::output::bytes;
 
 const AREA: &str = "devices";
 
-/// What the drivers list.
+/// What the drivers list, and hardware that no driver lists.
 pub fn listed(list: &DeviceList) -> Vec<Finding> {
     let mut findings: Vec<Finding> = list.devices.iter().map(device).collect();
-    findings.extend(list.notes.iter().map(|note| Finding::warn(AREA, note.clone(), "Fine if models are to run without it.")));
+    // What is absent is a fact. It is a fault only where the hardware is there.
+    findings.extend(list.notes.iter().map(|note| Finding::ok(AREA, note.clone())));
+    let driven = |kind| list.devices.iter().any(|device| device.kind == kind && !device.software);
+    if has_graphics() && !driven(DeviceKind::Vulkan) {
+        findings.push(Finding::warn(
+            AREA,
+            "there is a graphics device, and no Vulkan driver for it",
+            "Models run on the CPU only. Install its Vulkan driver (Debian and Ubuntu: apt install mesa-vulkan-drivers for AMD and Intel, the vendor's package for NVIDIA).",
+        ));
+    }
+    if has_accel() && !driven(DeviceKind::Accel) {
+        findings.push(Finding::warn(
+            AREA,
+            "there is an accel node, and it is not listed as a device",
+            "The lines about /dev/accel say whether it can be opened.",
+        ));
+    }
     findings
+}
+
+/// Whether there is a graphics device that could compute.
+fn has_graphics() -> bool {
+    !nodes_in("/dev/dri", "renderD").is_empty()
 }
 
 fn device(device: &Device) -> Finding {

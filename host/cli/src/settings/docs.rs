@@ -53,7 +53,7 @@ pub fn settings() -> String {
 /// `docs/exit-codes.md`.
 pub fn exit_codes() -> String {
     let mut text = String::from(
-        "# Exit codes\n\n<!-- Made by `onebit-host docs exit-codes`; change host/cli/src/exit.rs instead. -->\n\n\
+        "# Exit codes\n\n<!-- Made by `onebit-host docs exit-codes`; change host/cli/src/exit/mod.rs instead. -->\n\n\
          A script can rely on these numbers; the words of a message may change.\n\n| code | meaning |\n|---|---|\n",
     );
     for row in exit::TABLE {

@@ -12,19 +12,27 @@ use crate::support::User;
 /// A running server.
 struct Serving {
     child: Child,
-    lines: BufReader<std::process::ChildStdout>,
+    lines: Option<BufReader<std::process::ChildStdout>>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // A test that failed leaves no server behind; one that ended has nothing left to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Serving {
     fn start(user: &User, args: &[&str]) -> Self {
         let mut child = user.command().arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
+        let lines = child.stdout.take().map(BufReader::new);
         Self { child, lines }
     }
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
+        self.lines.as_mut().unwrap().read_line(&mut line).unwrap();
         line
     }
 
@@ -58,6 +66,17 @@ fn the_server_says_where_it_is_and_goes_when_told() {
         assert!(started.elapsed() < Duration::from_secs(5), "nothing was running");
         user.run(&["ps", "--listen", &address]).ends_with_code(3);
     }
+}
+
+#[test]
+fn a_server_whose_first_line_was_all_that_was_read_goes_on() {
+    let user = User::new();
+    let mut serving = Serving::start(&user, &["--listen", "127.0.0.1:0"]);
+    let address = serving.line().trim().rsplit("http://").next().unwrap().to_owned();
+    serving.lines = None;
+    user.run(&["ps", "--listen", &address]).ends_with_code(0);
+    serving.signal(Signal::TERM);
+    assert_eq!(serving.end().0, Some(0));
 }
 
 #[test]

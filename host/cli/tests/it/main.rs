@@ -5,6 +5,7 @@
 mod config;
 mod disks;
 mod exits;
+mod models;
 mod packages;
 mod pull;
 mod server;
