@@ -149,14 +149,14 @@ pub fn load(
     if unsafe { is_encoder_decoder(weights.as_ptr()) } {
         return Err(Error::unsupported(ENCODER_DECODER));
     }
-    warm_up(&weights, cancel)?;
+    warm_up(&weights, progress, cancel)?;
     progress(1.0);
     Ok(weights)
 }
 
 /// Computes a few tokens and then one, in a small context that is thrown away. Reads every weight once, compiles the shaders that decoding
 /// and reading a prompt need, and proves that the device computes.
-fn warm_up(weights: &Arc<Weights>, cancel: Cancel<'_>) -> Result<(), Error> {
+fn warm_up(weights: &Arc<Weights>, progress: &mut dyn FnMut(f32), cancel: Cancel<'_>) -> Result<(), Error> {
     cancel.check()?;
     let settings = &weights.settings;
     let full = settings.ubatch.min(512);
@@ -181,7 +181,9 @@ fn warm_up(weights: &Arc<Weights>, cancel: Cancel<'_>) -> Result<(), Error> {
             device.weights + host.weights
         )));
     }
-    for rows in batches {
+    let step = (1.0 - LOADING) / (batches.len() + 1) as f32;
+    for (done, rows) in (1_u8..).zip(batches) {
+        progress(LOADING + step * f32::from(done));
         let mut tokens = vec![0_i32; rows as usize];
         // Positions follow each other, sequence 0, logits of the last row.
         // SAFETY: the tokens live until the call ends.

@@ -198,6 +198,39 @@ fn every_row_that_wants_logits_gets_them_in_order() {
     assert!(session.forward(&none, None).expect("computes").is_empty());
 }
 
+/// A half as a float.
+fn half(bits: u16) -> f32 {
+    let (sign, exponent, fraction) = (bits >> 15, i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    let size = if exponent == 0 { fraction * 2f32.powi(-24) } else { (1.0 + fraction / 1024.0) * 2f32.powi(exponent - 15) };
+    if sign == 0 { size } else { -size }
+}
+
+#[test]
+fn embedding_rows_say_what_their_tokens_say() {
+    let _turn = turn();
+    let model = shared();
+    let file = onebit_weights::Gguf::open(&support::model_path()).expect("the model");
+    let table = file.tensor("token_embd.weight").expect("the table");
+    assert_eq!((table.kind.name, table.shape[0]), ("Q8_0", 576));
+    let bytes = std::fs::read(support::model_path()).expect("the model");
+    let prompt = [504_u32, 3575, 282, 4649, 314];
+    let row_bytes = 576 / 32 * 34;
+    let mut values = Vec::new();
+    for token in prompt {
+        let row = &bytes[table.offset as usize + token as usize * row_bytes..][..row_bytes];
+        for block in row.chunks(34) {
+            let scale = half(u16::from_le_bytes([block[0], block[1]]));
+            values.extend(block[2..].iter().map(|&q| scale * f32::from(q as i8)));
+        }
+    }
+    let rows: Vec<Row> = (0..).zip(prompt).map(|(p, token)| (token, p, 0, p == 4)).collect();
+    let mut session = model.session(256, 1, 16).expect("a session");
+    let tokens = session.forward(&rows, None).expect("computes");
+    session.remove(0, 0, END).expect("removes");
+    let embeddings = session.forward_embeddings(&rows, &values).expect("computes");
+    assert!(difference(&tokens[0], &embeddings[0]) < 1e-3, "{}", difference(&tokens[0], &embeddings[0]));
+}
+
 #[test]
 fn embeddings_of_near_texts_are_near() {
     let _turn = turn();

@@ -381,6 +381,12 @@ impl Model {
         })
     }
 
+    /// Whether a capability is offered.
+    pub fn offers(&self, id: &str) -> bool {
+        // SAFETY: the ABI.
+        !unsafe { self.plugin.0.extension.expect("extension")(self.raw, OnebitStr::new(id)) }.is_null()
+    }
+
     /// Text to tokens.
     pub fn encode(&self, text: &str, flags: u32) -> Vec<u32> {
         let table: &OnebitTokenize = self.extension(ONEBIT_TOKENIZE_1);
@@ -499,6 +505,21 @@ impl Session<'_> {
     /// Computes rows; one vector per row that wanted logits.
     pub fn forward(&mut self, rows: &[Row], cancel: Option<&AtomicU32>) -> Result<Vec<Vec<f32>>, Failure> {
         let tokens: Vec<u32> = rows.iter().map(|row| row.0).collect();
+        self.compute(rows, tokens.as_ptr(), core::ptr::null(), cancel)
+    }
+
+    /// Like `forward`, with one row of embeddings in the place of each token.
+    pub fn forward_embeddings(&mut self, rows: &[Row], embeddings: &[f32]) -> Result<Vec<Vec<f32>>, Failure> {
+        self.compute(rows, core::ptr::null(), embeddings.as_ptr(), None)
+    }
+
+    fn compute(
+        &mut self,
+        rows: &[Row],
+        tokens: *const u32,
+        embeddings: *const f32,
+        cancel: Option<&AtomicU32>,
+    ) -> Result<Vec<Vec<f32>>, Failure> {
         let positions: Vec<u32> = rows.iter().map(|row| row.1).collect();
         let sequences: Vec<u32> = rows.iter().map(|row| row.2).collect();
         let wanted: Vec<u8> = rows.iter().map(|row| u8::from(row.3)).collect();
@@ -506,8 +527,8 @@ impl Session<'_> {
             struct_size: size_of::<OnebitBatch>(),
             n: rows.len() as u32,
             reserved: 0,
-            tokens: tokens.as_ptr(),
-            embeddings: core::ptr::null(),
+            tokens,
+            embeddings,
             positions: positions.as_ptr(),
             sequences: sequences.as_ptr(),
             wants_logits: wanted.as_ptr(),
