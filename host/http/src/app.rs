@@ -12,15 +12,15 @@ use crate::body::BodyLimits;
 use crate::errors::ApiError;
 use crate::metrics::Metrics;
 use crate::models::{Leased, Models};
-use crate::template::Templates;
+use crate::template::Renderer;
 
 /// One server's state.
 #[derive(Clone)]
 pub struct App {
     /// The host.
     pub models: Arc<dyn Models>,
-    /// Compiled chat templates.
-    pub templates: Arc<Templates>,
+    /// Runs chat templates.
+    pub templates: Arc<Renderer>,
     /// Series.
     pub metrics: Arc<Metrics>,
     /// For reading bodies.

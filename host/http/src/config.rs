@@ -84,6 +84,8 @@ pub struct HttpConfig {
     pub write_timeout: Duration,
     /// For running answers to end after the shutdown began.
     pub drain_timeout: Duration,
+    /// The program that runs chat templates when its first argument is [`crate::template::ROLE`]; `None` = this very program.
+    pub renderer: Option<PathBuf>,
 }
 
 impl Default for HttpConfig {
@@ -101,6 +103,7 @@ impl Default for HttpConfig {
             body_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
+            renderer: None,
         }
     }
 }

@@ -91,18 +91,14 @@ async fn render(app: &App, lease: &dyn Leased, conversation: Conversation) -> Re
         ));
     };
     let source = TemplateSource { text, bos: facts.bos.clone(), eos: facts.eos.clone(), control_tokens: facts.control_tokens.clone() };
-    let templates = Arc::clone(&app.templates);
-    let model = lease.model().to_owned();
-    // Foreign code of unknown length does not run on the threads that serve sockets.
-    let rendered = tokio::task::spawn_blocking(move || templates.get(&model, source)?.render(&conversation)).await;
-    match rendered {
-        Ok(Ok(parts)) => Ok(parts),
-        Ok(Err(TemplateError::Refused(words))) => Err(ApiError::new(Kind::TemplateRefused, words).param("messages")),
-        Ok(Err(TemplateError::Unusable(words))) => Err(ApiError::new(
+    match app.templates.render(lease.model().to_owned(), source, conversation).await {
+        Ok(parts) => Ok(parts),
+        Err(TemplateError::Refused(words)) => Err(ApiError::new(Kind::TemplateRefused, words).param("messages")),
+        Err(TemplateError::Unusable(words)) => Err(ApiError::new(
             Kind::TemplateMissing,
             format!("{words}; use /v1/completions, or name another template in the model's manifest"),
         )),
-        Err(_) => Err(ApiError::new(Kind::Internal, "rendering the chat template failed; please report this with the request id")),
+        Err(TemplateError::Process(words)) => Err(ApiError::new(Kind::Internal, words)),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::models::Models;
 use crate::router::router;
-use crate::template::Templates;
+use crate::template::Renderer;
 
 use accept::Acceptor;
 use bind::Socket;
@@ -55,6 +55,9 @@ pub enum ServeError {
         /// Why, and what to do.
         reason: String,
     },
+    /// This program does not know where it is.
+    #[error("the program that runs chat templates cannot be found: {0}")]
+    Renderer(String),
     /// The metrics could not be set up.
     #[error("the metrics could not be set up: {0}")]
     Metrics(String),
@@ -82,10 +85,14 @@ impl Server {
         for listen in &config.listen {
             sockets.push(Socket::bind(listen).await?);
         }
+        let renderer = match &config.renderer {
+            Some(exe) => exe.clone(),
+            None => std::env::current_exe().map_err(|error| ServeError::Renderer(error.to_string()))?,
+        };
         let metrics = Arc::new(Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?);
         let app = App {
             models,
-            templates: Arc::new(Templates::default()),
+            templates: Arc::new(Renderer::new(renderer)),
             metrics: Arc::clone(&metrics),
             limits: Arc::new(BodyLimits::new(config.max_body_bytes, config.body_timeout, config.max_buffered_bytes)),
         };

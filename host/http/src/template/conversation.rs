@@ -1,9 +1,10 @@
 //! A conversation as templates see it: no dialect's JSON, but the roles and fields that chat templates agree on.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Who speaks. Never taken from a user's text as it is: a role is written by the template next to control tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// Instructions.
     System,
@@ -28,7 +29,7 @@ impl Role {
 }
 
 /// A call the model made earlier.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The client's id of it.
     pub id: Option<String>,
@@ -39,7 +40,7 @@ pub struct ToolCall {
 }
 
 /// One message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
@@ -63,7 +64,7 @@ impl Message {
 }
 
 /// What is rendered.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Conversation {
     /// At least one.
     pub messages: Vec<Message>,

@@ -1,6 +1,6 @@
 //! Chat templates: from a conversation to prompt text, with a model file's own Jinja program.
 //!
-//! A template is foreign code and a client's text is foreign data. The first runs with a fuel limit and a bound on its output and cannot
+//! A template is foreign code and a client's text is foreign data. The first runs on fuel, in a process of its own ([`Renderer`]), and cannot
 //! reach files or the network; the second is marked by [`guard::Guard`] so that it can never become a control token. A template's own
 //! refusal (`raise_exception`) is the client's error and carries the template's words.
 
@@ -9,17 +9,22 @@ pub mod conversation;
 mod engine;
 mod filters;
 pub mod guard;
+mod process;
+mod renderer;
 
 pub use cache::Templates;
+pub use process::{ROLE, render_main};
+pub use renderer::Renderer;
 
 use onebit_engine::PromptPart;
+use serde::{Deserialize, Serialize};
 
 use conversation::Conversation;
 use engine::Program;
 use guard::{Fragments, Guard, Markers};
 
 /// Why there is no prompt.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum TemplateError {
     /// The template (or a limit) refuses these messages.
     #[error("{0}")]
@@ -27,10 +32,13 @@ pub enum TemplateError {
     /// The template itself cannot be used.
     #[error("{0}")]
     Unusable(String),
+    /// The process that runs it could not be started or reached.
+    #[error("{0}")]
+    Process(String),
 }
 
 /// What a template may know of its model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateSource {
     /// Jinja, as Hugging Face's tokenizers write it.
     pub text: String,

@@ -14,3 +14,4 @@ mod gate;
 mod malformed;
 mod routes;
 mod script;
+mod templates;

@@ -238,7 +238,8 @@ impl ServerHandle {
 
 /// Loopback, a free port, short limits.
 pub fn config() -> HttpConfig {
-    HttpConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], ..HttpConfig::default() }
+    let renderer = Some(env!("CARGO_BIN_EXE_onebit-http-render").into());
+    HttpConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], renderer, ..HttpConfig::default() }
 }
 
 pub async fn serve(script: &Script) -> ServerHandle {
