@@ -7,6 +7,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// This program for its child roles, also after its file was replaced by another version.
+pub const SELF: &str = "/proc/self/exe";
+
 /// The folders of this process.
 #[derive(Debug, Clone, Default)]
 pub struct Places {

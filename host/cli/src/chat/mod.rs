@@ -11,7 +11,7 @@ pub mod terminal;
 use onebit_catalog::Defaults;
 use onebit_engine::{GenerateRequest, Prompt, PromptPart, Sampling};
 use onebit_http::template::conversation::{Conversation, Message, Role};
-use onebit_http::template::{ChatTemplate, TemplateSource};
+use onebit_http::template::{Renderer, TemplateError, TemplateSource};
 use onebit_worker::Lease;
 
 use crate::exit::{Exit, Failure};
@@ -38,8 +38,8 @@ const TEMPERATURE: f32 = 0.8;
 pub struct Chat {
     /// The loaded model.
     pub lease: Lease,
-    /// `None` = the text is continued as it is.
-    template: Option<ChatTemplate>,
+    /// Runs the model's template, in a process of its own: it is foreign code. `None` = the text is continued as it is.
+    template: Option<(Renderer, TemplateSource)>,
     taste: Taste,
     messages: Vec<Message>,
     /// Answers so far: each gets its own seed.
@@ -59,17 +59,11 @@ impl Chat {
                     eos: facts.eos.clone(),
                     control_tokens: facts.control_tokens.clone(),
                 };
-                let made = ChatTemplate::new(source).map_err(|error| {
-                    Failure::new(Exit::Unservable, format!("the chat template of this model cannot be used: {error}")).next(NO_TEMPLATE)
-                })?;
-                Some(made)
+                Some((Renderer::new(crate::places::SELF.into()), source))
             }
             (false, None) => {
-                return Err(Failure::new(
-                    Exit::Unservable,
-                    "this model has no chat template, so nobody knows how a question must look to it",
-                )
-                .next(NO_TEMPLATE));
+                let why = "this model has no chat template, so nobody knows how a question must look to it";
+                return Err(Failure::new(Exit::Unservable, why).next(NO_TEMPLATE));
             }
         };
         Ok(Self { lease, template, taste, messages: Vec::new(), answers: 0 })
@@ -86,19 +80,17 @@ impl Chat {
     }
 
     /// The request for an answer to `text`.
-    pub fn ask(&mut self, text: &str) -> Result<GenerateRequest, Failure> {
+    pub async fn ask(&mut self, text: &str) -> Result<GenerateRequest, Failure> {
         let prompt = match &self.template {
             None => Prompt::Parts(vec![PromptPart { text: text.to_owned(), control: false }]),
-            Some(template) => {
-                self.messages.push(Message::text(Role::User, text));
+            Some((renderer, source)) => {
+                let question = Message::text(Role::User, text);
                 let system = self.taste.system.iter().map(|system| Message::text(Role::System, system.clone()));
-                let conversation =
-                    Conversation { messages: system.chain(self.messages.iter().cloned()).collect(), ..Conversation::default() };
-                let parts = template.render(&conversation).map_err(|error| {
-                    self.messages.pop();
-                    Failure::new(Exit::Usage, format!("the chat template of this model refuses the conversation: {error}"))
-                        .next("Some models take no system message: leave --system away, or /system without a text.")
-                })?;
+                let messages = system.chain(self.messages.iter().cloned()).chain([question.clone()]).collect();
+                let conversation = Conversation { messages, ..Conversation::default() };
+                let model = self.lease.spec().model.clone();
+                let parts = renderer.render(model, source.clone(), conversation).await.map_err(template_failed)?;
+                self.messages.push(question);
                 Prompt::Parts(parts)
             }
         };
@@ -145,6 +137,19 @@ impl Chat {
             seed: seed.or(manifest.seed).map(|seed| seed.wrapping_add(self.answers)),
             ..plain
         }
+    }
+}
+
+fn template_failed(error: TemplateError) -> Failure {
+    match error {
+        TemplateError::Refused(why) => {
+            Failure::new(Exit::Usage, format!("the chat template of this model refuses the conversation: {why}"))
+                .next("Some models take no system message: leave --system away, or /system without a text.")
+        }
+        TemplateError::Unusable(why) => {
+            Failure::new(Exit::Unservable, format!("the chat template of this model cannot be used: {why}")).next(NO_TEMPLATE)
+        }
+        TemplateError::Process(why) => Failure::new(Exit::Other, why),
     }
 }
 

@@ -93,7 +93,7 @@ pub fn talk(runtime: &Runtime, chat: &mut Chat, history_folder: Option<PathBuf>,
 
 /// One question and its answer. An answer that fails is told, and the chat goes on; only a terminal that is gone ends it.
 fn say(runtime: &Runtime, chat: &mut Chat, text: &str, verbose: bool) -> Result<(), Failure> {
-    let request = match chat.ask(text) {
+    let request = match runtime.block_on(chat.ask(text)) {
         Ok(request) => request,
         Err(failure) => {
             failure.report(verbose);

@@ -109,7 +109,7 @@ fn question(words: Option<String>) -> Result<Option<String>, Failure> {
 }
 
 fn once(runtime: &tokio::runtime::Runtime, chat: &mut Chat, question: &str, verbose: bool) -> Result<(), Failure> {
-    let request = chat.ask(question)?;
+    let request = runtime.block_on(chat.ask(question))?;
     let answer = runtime.block_on(show(&chat.lease, request))?;
     output::line("")?;
     if cut(&answer) {

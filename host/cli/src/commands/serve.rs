@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{Command, Invocation, keys, open};
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::places::SELF;
 use crate::settings::{Bytes, Settings, Span, table};
 use crate::version;
 
@@ -44,8 +45,7 @@ fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
         body_timeout: span(&table::BODY_TIMEOUT)?,
         write_timeout: span(&table::WRITE_TIMEOUT)?,
         drain_timeout: span(&table::DRAIN_TIMEOUT)?,
-        // Chat templates run in processes of this program.
-        renderer: None,
+        renderer: Some(SELF.into()),
     })
 }
 
