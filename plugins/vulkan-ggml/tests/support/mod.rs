@@ -10,6 +10,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use onebit_plugin_api::*;
 
@@ -591,6 +592,29 @@ impl Session<'_> {
     pub fn load(&mut self, sequence: u32, buffer: &[u8]) -> Result<(), Failure> {
         // SAFETY: the ABI.
         check(unsafe { self.table.state_load.expect("state_load")(self.raw, sequence, buffer.as_ptr().cast(), buffer.len() as u64) })
+    }
+}
+
+/// A moment, by the clock on the wall and by the processor time this process has used.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    wall: std::time::Instant,
+    computed: Duration,
+}
+
+impl Moment {
+    /// Now.
+    pub fn now() -> Self {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a struct to write to.
+        unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+        Self { wall: std::time::Instant::now(), computed: Duration::new(time.tv_sec as u64, time.tv_nsec as u32) }
+    }
+
+    /// How long ago on the wall, and how much was computed since. The second does not depend on what else the machine does.
+    pub fn since(self) -> (Duration, Duration) {
+        let now = Self::now();
+        (now.wall - self.wall, now.computed - self.computed)
     }
 }
 
