@@ -33,7 +33,8 @@ impl Dice {
     /// One of the candidates, of which there is at least one.
     pub(crate) fn draw(&mut self, candidates: &[Candidate], temperature: f32) -> TokenId {
         let max = candidates.iter().fold(f32::NEG_INFINITY, |max, c| if c.logit > max { c.logit } else { max });
-        let weight = |c: &Candidate| f64::from(exp((c.logit - max) / temperature));
+        let sharpness = sharpness(temperature);
+        let weight = |c: &Candidate| f64::from(exp((c.logit - max) * sharpness));
         let mut left = self.uniform() * candidates.iter().map(weight).sum::<f64>();
         let mut chosen = 0;
         for candidate in candidates {
@@ -51,8 +52,9 @@ impl Dice {
 
     /// One token of a whole row with the highest logit `max`: the sum of each block first, then only the block the dice fell into.
     pub(crate) fn draw_row(&mut self, row: &[f32], max: f32, temperature: f32, sums: &mut Vec<f64>) -> TokenId {
+        let sharpness = sharpness(temperature);
         sums.clear();
-        sums.extend(blocks(row).map(|block| f64::from(block_sum(block, max, temperature))));
+        sums.extend(blocks(row).map(|block| f64::from(block_sum(block, max, sharpness))));
         let mut left = self.uniform() * sums.iter().sum::<f64>();
         let mut start = 0;
         let mut chosen = 0;
@@ -73,7 +75,7 @@ impl Dice {
         let block = &block[..blocks(block).next().map_or(0, <[f32]>::len)];
         let mut token = chosen;
         for (offset, logit) in block.iter().enumerate() {
-            let weight = f64::from(exp((*logit - max) / temperature));
+            let weight = f64::from(exp((*logit - max) * sharpness));
             if weight > 0.0 {
                 token = chosen + offset;
                 if found && left < weight {
@@ -84,4 +86,9 @@ impl Dice {
         }
         token as TokenId
     }
+}
+
+/// One over the temperature. Finite, so that the best token keeps the weight 1 at any temperature above 0.
+fn sharpness(temperature: f32) -> f32 {
+    (1.0 / temperature).min(f32::MAX)
 }

@@ -70,20 +70,20 @@ pub(crate) fn sum_exp(row: &[f32], max: f32) -> f64 {
     row.chunks(BLOCK).map(|block| f64::from(block_sum(block, max, 1.0))).sum()
 }
 
-/// `Σ e^((x − max) / temperature)` of one block.
+/// `Σ e^((x − max) · sharpness)` of one block; `sharpness` is one over the temperature, finite.
 #[inline(always)]
-pub(crate) fn block_sum(block: &[f32], max: f32, temperature: f32) -> f32 {
+pub(crate) fn block_sum(block: &[f32], max: f32, sharpness: f32) -> f32 {
     let mut sums = [0.0f32; LANES];
     let chunks = block.chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
         for lane in 0..LANES {
-            sums[lane] += exp((chunk[lane] - max) / temperature);
+            sums[lane] += exp((chunk[lane] - max) * sharpness);
         }
     }
     let mut sum: f32 = sums.iter().sum();
     for x in rest {
-        sum += exp((*x - max) / temperature);
+        sum += exp((*x - max) * sharpness);
     }
     sum
 }
