@@ -16,7 +16,7 @@ fn endless(prompt: &str) -> Value {
 
 /// One slot, so that a dead request would block the next one.
 fn one_slot() -> Server {
-    let server = Home::with_model().env("ONEBIT_SLOTS", "1").serve();
+    let server = Home::with_model().env("ONEBIT_SLOTS", "1").env("ONEBIT_CONTEXT", "8192").serve();
     server.client().post("/v1/chat/completions", &question("Hi", 1)).good();
     server
 }

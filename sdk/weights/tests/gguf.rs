@@ -43,22 +43,14 @@ fn an_honest_file_gives_its_facts() {
 fn values_of_every_kind_are_read() {
     let file = read(&honest()).expect("an honest file");
     assert_eq!(file.values().count(), 19);
-    let Some(Value::Array(Array::Text(tokens))) = file.meta("tokenizer.ggml.tokens") else {
-        panic!("tokens")
-    };
+    let Some(Value::Array(Array::Text(tokens))) = file.meta("tokenizer.ggml.tokens") else { panic!("tokens") };
     assert_eq!(tokens.iter().collect::<Vec<_>>(), ["a".as_bytes(), b"", "漢".as_bytes()]);
     assert_eq!(file.meta("numbers"), Some(&Value::Array(Array::I32(vec![7, -1]))));
-    assert!(matches!(
-        file.text("llama.block_count"),
-        Err(GgufError::WrongKind { wanted: "a text", .. })
-    ));
+    assert!(matches!(file.text("llama.block_count"), Err(GgufError::WrongKind { wanted: "a text", .. })));
     assert!(matches!(file.unsigned("general.name"), Err(GgufError::WrongKind { .. })));
     assert_eq!(file.unsigned("absent").expect("absent is not an error"), None);
     let tensor = file.tensor("blk.0.weight").expect("the tensor");
-    assert_eq!(
-        (tensor.kind, tensor.bytes, tensor.elements()),
-        (GgmlType::by_name("Q4_1").expect("known"), 80, 128)
-    );
+    assert_eq!((tensor.kind, tensor.bytes, tensor.elements()), (GgmlType::by_name("Q4_1").expect("known"), 80, 128));
     assert_eq!(tensor.offset, file.data_offset());
 }
 
@@ -74,15 +66,7 @@ fn every_cut_of_an_honest_file_is_refused() {
 fn a_twelve_byte_file_is_cut_off() {
     let mut file = Bytes::new(3, 0, 0);
     file.0.truncate(12);
-    assert!(matches!(
-        refusal(&file),
-        GgufError::Truncated {
-            offset: 8,
-            need: 8,
-            have: 4,
-            ..
-        }
-    ));
+    assert!(matches!(refusal(&file), GgufError::Truncated { offset: 8, need: 8, have: 4, .. }));
 }
 
 #[test]
@@ -96,12 +80,7 @@ fn a_key_longer_than_the_file_is_refused_without_allocating() {
 
 #[test]
 fn an_array_of_2_to_the_60_texts_is_refused_at_once() {
-    let file = Bytes::new(3, 0, 1)
-        .text("tokenizer.ggml.tokens")
-        .u32(9)
-        .u32(8)
-        .u64(1 << 60)
-        .data(128);
+    let file = Bytes::new(3, 0, 1).text("tokenizer.ggml.tokens").u32(9).u32(8).u64(1 << 60).data(128);
     let start = Instant::now();
     let error = refusal(&file);
     assert!(matches!(&error, GgufError::Count { count, .. } if *count == 1 << 60), "{error}");
@@ -212,19 +191,13 @@ fn a_set_of_parts_is_opened_as_one_model() {
     };
     let first = folder.path().join("m-00001-of-00002.gguf");
     std::fs::write(&first, part(0)).expect("a file");
-    assert!(
-        matches!(Gguf::open_all(&first), Err(GgufError::Io { .. })),
-        "the second part is missing"
-    );
+    assert!(matches!(Gguf::open_all(&first), Err(GgufError::Io { .. })), "the second part is missing");
     let second = folder.path().join("m-00002-of-00002.gguf");
     std::fs::write(&second, part(1)).expect("a file");
     assert_eq!(Gguf::open_all(&first).expect("both parts").len(), 2);
     assert!(matches!(Gguf::open_all(&second), Err(GgufError::Parts { .. })));
     std::fs::write(&second, part(0)).expect("a file");
-    assert!(
-        matches!(Gguf::open_all(&first), Err(GgufError::Parts { .. })),
-        "the second part says it is the first"
-    );
+    assert!(matches!(Gguf::open_all(&first), Err(GgufError::Parts { .. })), "the second part says it is the first");
 }
 
 #[test]

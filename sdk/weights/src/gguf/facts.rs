@@ -50,10 +50,7 @@ impl Gguf {
         };
         let embedding = number("embedding_length")?;
         let head_size = embedding.checked_div(heads.most()).unwrap_or(0);
-        let or_head_size = |name: &str| {
-            self.unsigned(&format!("{arch}.attention.{name}"))
-                .map(|found| found.unwrap_or(head_size))
-        };
+        let or_head_size = |name: &str| self.unsigned(&format!("{arch}.attention.{name}")).map(|found| found.unwrap_or(head_size));
         let (key, value) = (or_head_size("key_length")?, or_head_size("value_length")?);
         let kv_bytes_per_token_f16 = kv_heads.sum(layers).saturating_mul(key.saturating_add(value)).saturating_mul(2);
         Ok(GgufFacts {
@@ -98,9 +95,7 @@ impl<'a> Heads<'a> {
             Self::Same(_) => None,
             Self::PerLayer(array) => Some(*array),
         };
-        array
-            .into_iter()
-            .flat_map(|array| (0..array.len()).map(|i| array.unsigned(i).unwrap_or(0)))
+        array.into_iter().flat_map(|array| (0..array.len()).map(|i| array.unsigned(i).unwrap_or(0)))
     }
 
     fn most(&self) -> u64 {
@@ -136,16 +131,10 @@ fn recurrent_state(
     let (inner, state) = (number("ssm.inner_size")?, number("ssm.state_size")?);
     let kernel = number("ssm.conv_kernel")?;
     let groups = number("ssm.group_count")?;
-    let conv = kernel
-        .saturating_sub(1)
-        .saturating_mul(inner.saturating_add(groups.saturating_mul(state).saturating_mul(2)));
+    let conv = kernel.saturating_sub(1).saturating_mul(inner.saturating_add(groups.saturating_mul(state).saturating_mul(2)));
     let scan = inner.saturating_mul(state);
     let wkv_head = number("wkv.head_size")?;
-    let wkv = if wkv_head == 0 {
-        0
-    } else {
-        embedding.saturating_mul(wkv_head.saturating_add(2))
-    };
+    let wkv = if wkv_head == 0 { 0 } else { embedding.saturating_mul(wkv_head.saturating_add(2)) };
     let per_layer = conv.saturating_add(scan).saturating_add(wkv).saturating_mul(4);
     let recurrent = match kv_heads.without() {
         0 => layers,

@@ -60,10 +60,7 @@ pub struct Gguf {
 impl Gguf {
     /// Reads and checks the header of the file at `path`. Memory and time are in proportion to the header.
     pub fn open(path: &Path) -> Result<Self, GgufError> {
-        let io = |source| GgufError::Io {
-            path: path.to_owned(),
-            source,
-        };
+        let io = |source| GgufError::Io { path: path.to_owned(), source };
         // Before opening: opening a pipe would wait for its writer.
         let metadata = std::fs::metadata(path).map_err(io)?;
         if !metadata.is_file() {
@@ -88,15 +85,7 @@ impl Gguf {
         let mut tensors = read_tensors(&mut source, n_tensors, alignment)?;
         let data_offset = source.offset().next_multiple_of(alignment);
         place(&mut tensors, data_offset, file_bytes)?;
-        Ok(Self {
-            version,
-            file_bytes,
-            alignment,
-            data_offset,
-            values,
-            index,
-            tensors,
-        })
+        Ok(Self { version, file_bytes, alignment, data_offset, values, index, tensors })
     }
 
     /// Version of the format: 2 or 3.
@@ -142,10 +131,7 @@ impl Gguf {
     pub fn unsigned(&self, key: &str) -> Result<Option<u64>, GgufError> {
         match self.meta(key) {
             None => Ok(None),
-            Some(value) => value
-                .unsigned()
-                .map(Some)
-                .ok_or_else(|| wrong(key, "a number that is not negative", value)),
+            Some(value) => value.unsigned().map(Some).ok_or_else(|| wrong(key, "a number that is not negative", value)),
         }
     }
 
@@ -180,9 +166,7 @@ impl Gguf {
 
     /// `general.architecture`, without which a file cannot be a model.
     pub fn architecture(&self) -> Result<&str, GgufError> {
-        self.text("general.architecture")?.ok_or_else(|| GgufError::Missing {
-            key: "general.architecture".to_owned(),
-        })
+        self.text("general.architecture")?.ok_or_else(|| GgufError::Missing { key: "general.architecture".to_owned() })
     }
 
     /// Values in all tensors.
@@ -208,11 +192,7 @@ impl Gguf {
 }
 
 fn wrong(key: &str, wanted: &'static str, found: &Value) -> GgufError {
-    GgufError::WrongKind {
-        key: key.to_owned(),
-        wanted,
-        found: found.kind(),
-    }
+    GgufError::WrongKind { key: key.to_owned(), wanted, found: found.kind() }
 }
 
 fn version<R: Read>(source: &mut Source<R>) -> Result<u32, GgufError> {
@@ -249,11 +229,7 @@ fn alignment(values: &[(String, Value)], index: &HashMap<String, usize>) -> Resu
         return Ok(32);
     };
     let found = value.unsigned().ok_or_else(|| wrong(key, "a number that is not negative", value))?;
-    if found.is_power_of_two() && found <= ALIGNMENT_LIMIT {
-        Ok(found)
-    } else {
-        Err(GgufError::Alignment { found })
-    }
+    if found.is_power_of_two() && found <= ALIGNMENT_LIMIT { Ok(found) } else { Err(GgufError::Alignment { found }) }
 }
 
 /// Tensor infos with offsets still relative to the start of the data.
@@ -266,18 +242,12 @@ fn read_tensors<R: Read>(source: &mut Source<R>, count: usize, alignment: u64) -
         let n = source.u32(&what)?;
         if n == 0 || n > DIMENSIONS {
             // The number stands in for the shape that cannot be read.
-            return Err(GgufError::Shape {
-                name,
-                shape: vec![0; n.min(DIMENSIONS + 1) as usize],
-            });
+            return Err(GgufError::Shape { name, shape: vec![0; n.min(DIMENSIONS + 1) as usize] });
         }
         let shape = (0..n).map(|_| source.u64(&what)).collect::<Result<Vec<_>, _>>()?;
         let kind_id = source.u32(&what)?;
         let offset = source.u64(&what)?;
-        let kind = GgmlType::by_id(kind_id).ok_or_else(|| GgufError::TensorType {
-            name: name.clone(),
-            kind: kind_id,
-        })?;
+        let kind = GgmlType::by_id(kind_id).ok_or_else(|| GgufError::TensorType { name: name.clone(), kind: kind_id })?;
         let bytes = tensor_bytes(&name, &shape, kind)?;
         if !offset.is_multiple_of(alignment) {
             return Err(GgufError::Misaligned { name, offset, alignment });
@@ -285,35 +255,19 @@ fn read_tensors<R: Read>(source: &mut Source<R>, count: usize, alignment: u64) -
         if !names.insert(name.clone()) {
             return Err(GgufError::DuplicateTensor { name });
         }
-        tensors.push(TensorInfo {
-            name,
-            shape,
-            kind,
-            offset,
-            bytes,
-        });
+        tensors.push(TensorInfo { name, shape, kind, offset, bytes });
     }
     Ok(tensors)
 }
 
 fn tensor_bytes(name: &str, shape: &[u64], kind: &'static GgmlType) -> Result<u64, GgufError> {
-    let impossible = || GgufError::Shape {
-        name: name.to_owned(),
-        shape: shape.to_vec(),
-    };
+    let impossible = || GgufError::Shape { name: name.to_owned(), shape: shape.to_vec() };
     let row = shape[0];
     // Readers in C keep counts in signed 64 bits.
-    let elements = shape
-        .iter()
-        .try_fold(1_u64, |product, &n| product.checked_mul(n))
-        .filter(|&n| n > 0 && n <= i64::MAX as u64);
+    let elements = shape.iter().try_fold(1_u64, |product, &n| product.checked_mul(n)).filter(|&n| n > 0 && n <= i64::MAX as u64);
     let elements = elements.ok_or_else(impossible)?;
     if !row.is_multiple_of(kind.block) {
-        return Err(GgufError::Blocks {
-            name: name.to_owned(),
-            row,
-            block: kind.block,
-        });
+        return Err(GgufError::Blocks { name: name.to_owned(), row, block: kind.block });
     }
     kind.size_of(elements).ok_or_else(impossible)
 }
@@ -327,12 +281,7 @@ fn place(tensors: &mut [TensorInfo], data_offset: u64, file_bytes: u64) -> Resul
             (Some(start), Some(end)) if end <= file_bytes => tensor.offset = start,
             _ => {
                 let offset = data_offset.saturating_add(tensor.offset);
-                return Err(GgufError::OutsideFile {
-                    name: tensor.name.clone(),
-                    offset,
-                    bytes: tensor.bytes,
-                    file: file_bytes,
-                });
+                return Err(GgufError::OutsideFile { name: tensor.name.clone(), offset, bytes: tensor.bytes, file: file_bytes });
             }
         }
     }
@@ -342,10 +291,7 @@ fn place(tensors: &mut [TensorInfo], data_offset: u64, file_bytes: u64) -> Resul
         if let [first, second] = pair
             && first.offset + first.bytes > second.offset
         {
-            return Err(GgufError::Overlap {
-                first: first.name.clone(),
-                second: second.name.clone(),
-            });
+            return Err(GgufError::Overlap { first: first.name.clone(), second: second.name.clone() });
         }
     }
     Ok(())

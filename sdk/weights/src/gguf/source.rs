@@ -16,12 +16,7 @@ pub(super) struct Source<R> {
 impl<R: Read> Source<R> {
     /// `file` = bytes of the whole file, `limit` = bytes the header may have.
     pub(super) fn new(inner: R, file: u64, limit: u64) -> Self {
-        Self {
-            inner,
-            offset: 0,
-            file,
-            limit,
-        }
+        Self { inner, offset: 0, file, limit }
     }
 
     pub(super) fn offset(&self) -> u64 {
@@ -37,56 +32,29 @@ impl<R: Read> Source<R> {
     pub(super) fn count(&self, count: u64, each: u64, what: &str) -> Result<usize, GgufError> {
         let most = self.left() / each.max(1);
         if count > most {
-            return Err(GgufError::Count {
-                what: what.to_owned(),
-                count,
-                most,
-                offset: self.offset,
-            });
+            return Err(GgufError::Count { what: what.to_owned(), count, most, offset: self.offset });
         }
         self.need(count.saturating_mul(each), what)?;
         // Within the header limit, so it fits any usize that this crate runs on.
-        usize::try_from(count).map_err(|_| GgufError::Count {
-            what: what.to_owned(),
-            count,
-            most,
-            offset: self.offset,
-        })
+        usize::try_from(count).map_err(|_| GgufError::Count { what: what.to_owned(), count, most, offset: self.offset })
     }
 
     fn need(&self, bytes: u64, what: &str) -> Result<(), GgufError> {
         if bytes > self.left() {
-            return Err(GgufError::Truncated {
-                what: what.to_owned(),
-                offset: self.offset,
-                need: bytes,
-                have: self.left(),
-            });
+            return Err(GgufError::Truncated { what: what.to_owned(), offset: self.offset, need: bytes, have: self.left() });
         }
         if self.offset.saturating_add(bytes) > self.limit {
-            return Err(GgufError::TooLong {
-                what: what.to_owned(),
-                offset: self.offset,
-                bytes,
-                limit: self.limit,
-            });
+            return Err(GgufError::TooLong { what: what.to_owned(), offset: self.offset, bytes, limit: self.limit });
         }
         Ok(())
     }
 
     fn fill(&mut self, buffer: &mut [u8], what: &str) -> Result<(), GgufError> {
         self.inner.read_exact(buffer).map_err(|source| match source.kind() {
-            ErrorKind::UnexpectedEof => GgufError::Truncated {
-                what: what.to_owned(),
-                offset: self.offset,
-                need: buffer.len() as u64,
-                have: 0,
-            },
-            _ => GgufError::Read {
-                what: what.to_owned(),
-                offset: self.offset,
-                source,
-            },
+            ErrorKind::UnexpectedEof => {
+                GgufError::Truncated { what: what.to_owned(), offset: self.offset, need: buffer.len() as u64, have: 0 }
+            }
+            _ => GgufError::Read { what: what.to_owned(), offset: self.offset, source },
         })?;
         self.offset += buffer.len() as u64;
         Ok(())
@@ -126,18 +94,10 @@ impl<R: Read> Source<R> {
         let offset = self.offset;
         let bytes = self.u64(what)?;
         if bytes > limit {
-            return Err(GgufError::TooLong {
-                what: what.to_owned(),
-                offset,
-                bytes,
-                limit,
-            });
+            return Err(GgufError::TooLong { what: what.to_owned(), offset, bytes, limit });
         }
         let mut out = Vec::new();
         self.append(&mut out, bytes, what)?;
-        String::from_utf8(out).map_err(|_| GgufError::NotUtf8 {
-            what: what.to_owned(),
-            offset,
-        })
+        String::from_utf8(out).map_err(|_| GgufError::NotUtf8 { what: what.to_owned(), offset })
     }
 }

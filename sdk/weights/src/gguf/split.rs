@@ -31,31 +31,17 @@ impl Gguf {
         let Some(split) = first.split()? else {
             return Ok(vec![first]);
         };
-        let problem = |problem: String| GgufError::Parts {
-            path: path.to_owned(),
-            problem,
-        };
+        let problem = |problem: String| GgufError::Parts { path: path.to_owned(), problem };
         if split.index != 0 {
-            return Err(problem(format!(
-                "this is part {} of {}; give the first part",
-                split.index + 1,
-                split.count
-            )));
+            return Err(problem(format!("this is part {} of {}; give the first part", split.index + 1, split.count)));
         }
         if split.count > MOST_PARTS {
-            return Err(problem(format!(
-                "claims to be one of {} parts; at most {MOST_PARTS} are read",
-                split.count
-            )));
+            return Err(problem(format!("claims to be one of {} parts; at most {MOST_PARTS} are read", split.count)));
         }
         let mut all = vec![first];
         for index in 1..split.count {
-            let sibling = Self::part_path(path, index, split.count).ok_or_else(|| {
-                problem(format!(
-                    "is part 1 of {}, but is not named NAME-00001-of-{:05}.gguf",
-                    split.count, split.count
-                ))
-            })?;
+            let sibling = Self::part_path(path, index, split.count)
+                .ok_or_else(|| problem(format!("is part 1 of {}, but is not named NAME-00001-of-{:05}.gguf", split.count, split.count)))?;
             let part = Self::open(&sibling)?;
             if part.split()? != Some(Split { index, count: split.count }) {
                 return Err(GgufError::Parts {

@@ -173,11 +173,7 @@ pub(super) fn read<R: Read>(source: &mut Source<R>, key: &str, kind: u32) -> Res
         11 => Value::I64(i64::from_le_bytes(source.array(key)?)),
         12 => Value::F64(f64::from_le_bytes(source.array(key)?)),
         _ => {
-            return Err(GgufError::ValueKind {
-                key: key.to_owned(),
-                kind,
-                offset,
-            });
+            return Err(GgufError::ValueKind { key: key.to_owned(), kind, offset });
         }
     })
 }
@@ -186,11 +182,7 @@ fn boolean(byte: u8, key: &str, offset: u64) -> Result<bool, GgufError> {
     match byte {
         0 => Ok(false),
         1 => Ok(true),
-        found => Err(GgufError::Boolean {
-            key: key.to_owned(),
-            found,
-            offset,
-        }),
+        found => Err(GgufError::Boolean { key: key.to_owned(), found, offset }),
     }
 }
 
@@ -223,28 +215,16 @@ fn array<R: Read>(source: &mut Source<R>, key: &str) -> Result<Array, GgufError>
             let start = source.offset();
             let mut bytes = Vec::new();
             source.append(&mut bytes, count as u64, &what)?;
-            let flags = bytes
-                .iter()
-                .zip(start..)
-                .map(|(&byte, at)| boolean(byte, key, at))
-                .collect::<Result<_, _>>()?;
+            let flags = bytes.iter().zip(start..).map(|(&byte, at)| boolean(byte, key, at)).collect::<Result<_, _>>()?;
             Array::Bool(flags)
         }
         8 => {
             let count = source.count(count, 8, &what)?;
-            let mut texts = Texts {
-                bytes: Vec::new(),
-                ends: Vec::with_capacity(count),
-            };
+            let mut texts = Texts { bytes: Vec::new(), ends: Vec::with_capacity(count) };
             for _ in 0..count {
                 let bytes = source.u64(&what)?;
                 if bytes > TEXT_LIMIT {
-                    return Err(GgufError::TooLong {
-                        what,
-                        offset: source.offset(),
-                        bytes,
-                        limit: TEXT_LIMIT,
-                    });
+                    return Err(GgufError::TooLong { what, offset: source.offset(), bytes, limit: TEXT_LIMIT });
                 }
                 source.append(&mut texts.bytes, bytes, &what)?;
                 texts.ends.push(texts.bytes.len());
@@ -255,11 +235,7 @@ fn array<R: Read>(source: &mut Source<R>, key: &str) -> Result<Array, GgufError>
         11 => fixed!(I64, i64),
         12 => fixed!(F64, f64),
         _ => {
-            return Err(GgufError::ValueKind {
-                key: key.to_owned(),
-                kind,
-                offset,
-            });
+            return Err(GgufError::ValueKind { key: key.to_owned(), kind, offset });
         }
     })
 }

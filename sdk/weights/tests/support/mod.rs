@@ -69,16 +69,7 @@ pub fn honest() -> Bytes {
         file = file.text(&format!("kind.{kind}")).u32(kind);
         file.0.resize(file.0.len() + bytes, 0);
     }
-    file = file
-        .text("tokenizer.ggml.tokens")
-        .u32(9)
-        .u32(8)
-        .u64(3)
-        .text("a")
-        .text("")
-        .text("漢");
+    file = file.text("tokenizer.ggml.tokens").u32(9).u32(8).u64(3).text("a").text("").text("漢");
     file = file.text("numbers").u32(9).u32(5).u64(2).u32(7).u32(u32::MAX);
-    file.tensor("blk.0.weight", &[64, 2], 3, 0)
-        .tensor("norm", &[8], 0, 96)
-        .data(96 + 32)
+    file.tensor("blk.0.weight", &[64, 2], 3, 0).tensor("norm", &[8], 0, 96).data(96 + 32)
 }
