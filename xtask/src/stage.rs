@@ -35,6 +35,9 @@ pub fn run(args: &Args) -> Result<PathBuf> {
     let since = process::begin("target/dist");
     let dist = paths::dist();
     let new = dist.with_extension("new");
+    // Two stages at once would build in the same place; the second waits.
+    let lock = std::fs::File::create(dist.with_extension("lock")).context("cannot lock the staged tree")?;
+    lock.lock().context("cannot lock the staged tree")?;
     let _ = std::fs::remove_dir_all(&new);
     copy(host.artifact("onebit-host", "")?, &new.join("bin/onebit-host"))?;
     stage_ggml(&plugin, &new.join("lib/onebit/plugins/vulkan-ggml"))?;

@@ -111,7 +111,7 @@ fn announce(addresses: &[Listen], host: &Host, key: bool) -> Result<(), Failure>
     }
     let here: Vec<&str> =
         models.iter().filter(|model| matches!(model.state, onebit_worker::ModelState::Here)).map(|model| model.name.as_str()).collect();
-    output::line(format!("{} models here, {} known (`onebit-host list`)", here.len(), models.len()))?;
+    output::line(format!("models: {} here, {} known (`onebit-host list`)", here.len(), models.len()))?;
     if !std::io::stdout().is_terminal() {
         return Ok(());
     }

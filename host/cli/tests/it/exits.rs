@@ -56,7 +56,7 @@ fn the_server_says_where_it_is_and_goes_when_told() {
         let address = first.trim().rsplit("http://").next().unwrap().to_owned();
         assert!(first.starts_with("onebit-host ") && address.starts_with("127.0.0.1:"), "{first}");
         assert!(serving.line().contains("http://[::1]:"));
-        assert!(serving.line().starts_with("0 models here"));
+        assert!(serving.line().starts_with("models: 0 here"));
         let said = user.run(&["ps", "--listen", &address]).ends_with_code(0);
         assert!(said.err.contains("no model loaded"), "{}", said.err);
         let started = Instant::now();
