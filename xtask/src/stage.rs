@@ -35,6 +35,7 @@ pub fn run(args: &Args) -> Result<PathBuf> {
     let since = process::begin("target/dist");
     let dist = paths::dist();
     let new = dist.with_extension("new");
+    std::fs::create_dir_all(dist.parent().context("the tree has no parent")?)?;
     // Two stages at once would build in the same place; the second waits.
     let lock = std::fs::File::create(dist.with_extension("lock")).context("cannot lock the staged tree")?;
     lock.lock().context("cannot lock the staged tree")?;
