@@ -153,8 +153,9 @@ fn all_files(folder: &Path, into: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            // What is built, and what git keeps, is not the project's text.
-            if name != "target" && name != ".git" && name != ".ci-out" {
+            // What is built, and what tools keep in hidden folders, is not the project's text.
+            let hidden = name.to_string_lossy().starts_with('.') && name != ".ci" && name != ".cargo";
+            if name != "target" && !hidden {
                 all_files(&path, into);
             }
         } else {

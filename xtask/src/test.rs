@@ -207,7 +207,7 @@ fn run_counted(mut command: Command, show: &mut impl Write) -> Result<(Count, bo
     while reader.read_until(b'\n', &mut line)? > 0 {
         show.write_all(&line)?;
         let text = String::from_utf8_lossy(&line);
-        if let Some(more) = closing_line(text.trim()) {
+        if let Some(more) = closing_line(text.trim_end()) {
             count.passed += more.passed;
             count.failed += more.failed;
         }
@@ -216,11 +216,12 @@ fn run_counted(mut command: Command, show: &mut impl Write) -> Result<(Count, bo
     Ok((count, child.wait()?.success()))
 }
 
+/// Of a runner, not of the output that it repeats of a failed test, which nextest moves to the right:
 /// `test result: ok. 5 passed; 1 failed; …` and `Summary [ 0.2s] 6 tests run: 5 passed (1 slow), 1 failed, 0 skipped`.
 fn closing_line(line: &str) -> Option<Count> {
     let numbers = match line.strip_prefix("test result: ") {
         Some(rest) => rest,
-        None => line.strip_prefix("Summary [")?.split_once("run: ")?.1,
+        None => line.trim_start().strip_prefix("Summary [")?.split_once("run: ")?.1,
     };
     let before = |word: &str| {
         let words: Vec<&str> = numbers.split([' ', ',', ';']).filter(|part| !part.is_empty()).collect();
@@ -241,6 +242,8 @@ mod tests {
         assert_eq!(closing_line("test result: FAILED. 3 passed; 2 failed; 0 ignored"), count(3, 2));
         assert_eq!(closing_line("Summary [   0.512s] 9 tests run: 7 passed (1 slow), 1 failed, 1 timed out, 0 skipped"), count(7, 2));
         assert_eq!(closing_line("Summary [ 12.512s] 9/12 tests run: 9 passed, 3 skipped"), count(9, 0));
+        assert_eq!(closing_line("     Summary [   0.5s] 2 tests run: 2 passed, 0 skipped"), count(2, 0));
+        assert_eq!(closing_line("    test result: FAILED. 0 passed; 1 failed; 0 ignored"), None);
         assert_eq!(closing_line("running 3 tests"), None);
     }
 
