@@ -11,7 +11,7 @@ use crate::{continuation, question, with};
 const GOLDEN: &[(&str, &[u32], &str)] = &[
     ("The capital of France is", &[504, 3575, 282, 4649, 314], " Paris.\n\nThe United States has a population of approximately"),
     ("Gravity is", &[22007, 6463, 314], " a fundamental concept in physics that describes the curvature of spacetime"),
-    ("Once upon a time, there was a little", &[6403, 1980, 253, 655, 28, 665, 436, 253, 1838], " girl named Lily."),
+    ("Once upon a time, there was a little", &[6403, 1980, 253, 655, 28, 665, 436, 253, 1838], " girl named Emma who loved to play in the"),
 ];
 
 #[test]
