@@ -2,6 +2,7 @@
 
 use onebit_tests::server::{Home, free_port};
 
+// The number of positions is set by a variable for all tests, and a variable wins; the number of slots is not.
 const PLAIN: &str = "context = 777\nslots = 3\n\n[run]\nsystem = \"naïve\"\n";
 
 fn shown(home: &Home) -> String {
@@ -19,7 +20,7 @@ fn a_file_from_a_windows_editor_says_the_same() {
         std::fs::write(home.path().join("config/onebit/config.toml"), text).unwrap();
         results.push(shown(&home).replace(&*home.path().to_string_lossy(), "HOME"));
     }
-    assert!(results[0].contains("777"), "the context of the file does not show: {}", results[0]);
+    assert!(results[0].contains("× 3 requests"), "the slots of the file do not show: {}", results[0]);
     assert_eq!(results[1], results[0], "CRLF");
     assert_eq!(results[2], results[0], "byte-order mark");
 }

@@ -249,11 +249,14 @@ fn what_others_say_does_not_change_an_answer_by_a_bit() {
             ignore_eos: true,
             ..ask("", max_tokens)
         };
-        // While the first prompt is computed the others arrive, so they start in one batch.
-        let streams: Vec<_> =
-            [company(400, 1), company(30, 30), golden(2), company(11, 30)].map(|request| submit(&engine, request).1).into();
-        let said: Vec<Said> = streams.iter().map(hear).collect();
-        said.into_iter().nth(2).expect("four answers").tokens
+        // While the first prompt is computed, and not before that, the others arrive: so they start in one batch.
+        let (_, first) = submit(&engine, company(400, 1));
+        let started = first.recv_timeout(Duration::from_secs(120)).expect("an event within two minutes");
+        assert!(matches!(started, Event::Started { .. }), "{started:?}");
+        let others = [golden(2), company(30, 30), company(11, 30)].map(|request| submit(&engine, request).1);
+        hear(&first);
+        let [said, ..] = others.map(|stream| hear(&stream));
+        said.tokens
     };
     let first = beside(504);
     assert_eq!(first.len(), GOLDEN[2].2.len());
