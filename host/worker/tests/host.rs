@@ -266,6 +266,17 @@ async fn without_a_declared_fallback_the_failure_is_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_last_choice_is_tried_again_by_the_next_request() {
+    let serve = "format = \"ngram\"\narchitecture = \"ngram\"\n[defaults]\ncontext = 512\n[[serve]]\nplugin = \"ngram\"\ndevice = \"vulkan\"\n[[serve]]\nplugin = \"faulty\"\nfallback = true\noptions = { fault = \"abort-open\" }\n";
+    let house = House::new().plugin("ngram", "").plugin("faulty", "").manifest("story", &format!("story.ngram\n{serve}"));
+    let host = house.host();
+    for _ in 0..2 {
+        let error = host.lease("story", LeaseOptions::default()).await.map(drop).unwrap_err();
+        assert!(matches!(error, HostError::Worker(WorkerError::Died(_))), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_with_another_hash_is_not_served() {
     let wrong = "0".repeat(64);
     let house = House::new()

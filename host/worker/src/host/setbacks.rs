@@ -46,6 +46,13 @@ impl Setbacks {
         self.lock().get(model).map(|known| known.iter().filter_map(recent).collect()).unwrap_or_default()
     }
 
+    /// Forgets the latest failure only.
+    pub(super) fn take_back(&self, model: &str) {
+        if let Some(known) = self.lock().get_mut(model) {
+            known.pop();
+        }
+    }
+
     pub(super) fn forget(&self, model: &str) {
         self.lock().remove(model);
     }
