@@ -94,11 +94,11 @@ impl Chat {
                 Prompt::Parts(parts)
             }
         };
-        let raw = self.template.is_none();
         let manifest = &self.taste.manifest;
         let request = GenerateRequest {
             prompt,
-            add_special: raw,
+            // As the server does it: a template may or may not write the start token; the engine adds it only where it is missing.
+            add_special: true,
             max_tokens: self.taste.max_tokens.or(manifest.max_tokens),
             sampling: self.sampling(),
             stop: manifest.stop.clone(),
