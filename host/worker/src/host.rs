@@ -299,16 +299,8 @@ impl Host {
 
     async fn choose_spec(&self, catalog: &Arc<Catalog>, entry: &Arc<ModelEntry>) -> Result<LaunchSpec, HostError> {
         let failed = self.inner.setbacks.of(&entry.name);
-        let again = (!failed.is_empty()).then(|| (Arc::clone(catalog), Arc::clone(entry)));
         let (catalog, model) = (Arc::clone(catalog), Arc::clone(entry));
         let mut explanation = self.blocking(move |inner| inner.choose(&catalog, &model, failed, false)).await?;
-        if explanation.choice.is_none()
-            && let Some((catalog, model)) = again
-        {
-            // Nothing is left but what failed a while ago. It may have been killed, not be broken; how often it is started is the
-            // supervisor's matter, and a request that fails twice gets the failure itself.
-            explanation = self.blocking(move |inner| inner.choose(&catalog, &model, Vec::new(), false)).await?;
-        }
         let Some(choice) = explanation.choice.take() else {
             return Err(HostError::Unservable { explanation: Box::new(explanation) });
         };
