@@ -66,18 +66,27 @@ impl Which {
 pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
     let dir = plugins.join(which.id());
     fs::create_dir_all(&dir)?;
+    // Tests of several processes share a folder: each file is made beside it and moved in whole, and one that is right stays.
+    let making = plugins.with_extension(format!("{}-{}", which.id(), std::process::id()));
+    fs::create_dir_all(&making)?;
     let library = match which {
-        Which::Ngram => build_rust("onebit-fault-ngram", &dir)?,
-        Which::Faulty => build_rust("onebit-fault-faulty", &dir)?,
-        Which::OtherLayout => build_rust("onebit-fault-other-layout", &dir)?,
-        Which::NgramC => build_c("ngram.c", &dir.join("libngram_c.so"), &[])?,
-        Which::Liar => build_c("liar.c", &dir.join("libliar.so"), &[])?,
+        Which::Ngram => build_rust("onebit-fault-ngram", &making)?,
+        Which::Faulty => build_rust("onebit-fault-faulty", &making)?,
+        Which::OtherLayout => build_rust("onebit-fault-other-layout", &making)?,
+        Which::NgramC => build_c("ngram.c", &making.join("libngram_c.so"), &[])?,
+        Which::Liar => build_c("liar.c", &making.join("libliar.so"), &[])?,
     };
-    let toml = dir.join("plugin.toml");
+    let toml = making.join("plugin.toml");
     fs::write(&toml, which.toml().replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
-    for (path, mode) in [(&dir, 0o755), (&toml, 0o644), (&library, 0o755)] {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
+    for (file, mode) in [(&toml, 0o644), (&library, 0o755)] {
+        fs::set_permissions(file, fs::Permissions::from_mode(mode))?;
+        let place = dir.join(file.file_name().unwrap_or_default());
+        if fs::read(&place).ok() != Some(fs::read(file)?) {
+            fs::rename(file, &place)?;
+        }
     }
+    fs::remove_dir_all(&making)?;
     Ok(dir)
 }
 
