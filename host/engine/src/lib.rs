@@ -18,6 +18,6 @@ mod text;
 mod testing;
 
 pub use backend::{Embed, EmbedLimits, Fault, Forward, ForwardLimits, Rows, TokenFacts, Vocabulary, VocabularyFacts};
-pub use engine::{Backend, Engine, EngineLoad, EngineOptions, Health, Progress};
+pub use engine::{Backend, Engine, EngineLoad, EngineOptions, Gauge, Health, Progress};
 pub use onebit_loader::CancelFlag;
 pub use request::*;

@@ -374,7 +374,7 @@ fn many_clients_on_few_slots_get_their_own_answers() {
         }
         agrees_with(&said, &alone[n % 3]);
     }
-    assert_eq!(engine.load(), EngineLoad::default());
+    assert_eq!(engine.gauge().load(), EngineLoad::default());
 }
 
 #[test]

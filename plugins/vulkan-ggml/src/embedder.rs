@@ -10,6 +10,7 @@ use onebit_sdk::{Cancel, EmbedLimits, Embedder, Error};
 use onebit_weights::Gguf;
 
 use crate::failure;
+use crate::threads;
 use crate::weights::{Context, Shape, Weights};
 
 /// Texts computed together, at most.
@@ -173,7 +174,8 @@ impl Embedder for GgmlEmbedder {
                 })
                 .count();
             let next = done + group;
-            self.compute(&mut context, &texts[done..next], normalise, cancel, &mut out[done * dimension..next * dimension])?;
+            let vectors = &mut out[done * dimension..next * dimension];
+            threads::apart(|| self.compute(&mut context, &texts[done..next], normalise, cancel, vectors))??;
             done = next;
         }
         *held = Some((context, capacity));

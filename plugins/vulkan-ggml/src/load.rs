@@ -14,6 +14,7 @@ use crate::border;
 use crate::failure;
 use crate::logs::Listener;
 use crate::settings::Settings;
+use crate::threads;
 use crate::weights::{Context, Place, Shape, Weights, c_path};
 
 /// Share of the progress that reading the weights takes; the rest is the first batch.
@@ -168,8 +169,8 @@ fn warm_up(weights: &Arc<Weights>, progress: &mut dyn FnMut(f32), cancel: Cancel
         Place::Cpu | Place::Vulkan { software: true, .. } => vec![settings.ubatch.min(8), 1],
     };
     let most = batches.iter().copied().max().unwrap_or(1);
-    let threads = (weights.threads, weights.threads);
-    let shape = Shape { context: batches.iter().sum(), sequences: 1, batch: most, ubatch: most, threads, pooling: None };
+    let both = (weights.threads, weights.threads);
+    let shape = Shape { context: batches.iter().sum(), sequences: 1, batch: most, ubatch: most, threads: both, pooling: None };
     let mut context = Context::new(weights, settings, &shape)?;
     // SAFETY: the context is alive.
     let (host, device) = unsafe { border::memory(context.as_ptr()) };
@@ -185,11 +186,14 @@ fn warm_up(weights: &Arc<Weights>, progress: &mut dyn FnMut(f32), cancel: Cancel
     for (done, rows) in (1_u8..).zip(batches) {
         progress(LOADING + step * f32::from(done));
         let mut tokens = vec![0_i32; rows as usize];
-        // Positions follow each other, sequence 0, logits of the last row.
-        // SAFETY: the tokens live until the call ends.
-        let batch = unsafe { sys::llama_batch_get_one(tokens.as_mut_ptr(), i32::try_from(rows).unwrap_or(1)) };
-        // SAFETY: the batch has the length of its tokens and no other arrays.
-        match unsafe { context.decode(&batch, cancel) } {
+        let first = threads::apart(|| {
+            // Positions follow each other, sequence 0, logits of the last row.
+            // SAFETY: the tokens live until the call ends.
+            let batch = unsafe { sys::llama_batch_get_one(tokens.as_mut_ptr(), i32::try_from(rows).unwrap_or(1)) };
+            // SAFETY: the batch has the length of its tokens and no other arrays.
+            unsafe { context.decode(&batch, cancel) }
+        });
+        match first? {
             Ok(0) => {}
             _ if cancel.is_set() => return Err(Error::cancelled()),
             Ok(answer) => return Err(failure::compute(&[], &format!("the first batch ended with {answer}"), &weights.place)),

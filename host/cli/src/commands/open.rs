@@ -35,11 +35,12 @@ pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
     })
 }
 
-/// A runtime with few threads: the front only waits and copies, and each thread costs memory (a stack, an arena of the allocator).
+/// A runtime with few threads: the front only waits and copies, and each thread costs memory (a stack, an arena of the allocator). On one or
+/// two cores, which a model needs both, a second thread is only woken to find nothing to do: three switches of threads for every token.
 pub fn runtime() -> Result<Runtime, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(cores.min(2))
+        .worker_threads(cores.div_ceil(2).min(2))
         .max_blocking_threads(8)
         .thread_name("front")
         .enable_all()

@@ -99,6 +99,27 @@ pub struct Progress {
     pub busy: Option<Duration>,
 }
 
+/// Looks at an engine without keeping it alive, from any thread.
+#[derive(Debug, Clone)]
+pub struct Gauge(Arc<Shared>);
+
+impl Gauge {
+    /// How busy it is now.
+    pub fn load(&self) -> EngineLoad {
+        self.0.load()
+    }
+
+    /// Whether it can go on.
+    pub fn health(&self) -> Health {
+        self.0.failure().map_or(Health::Serving, Health::Failed)
+    }
+
+    /// For a watchdog.
+    pub fn progress(&self) -> Progress {
+        self.0.watch.progress()
+    }
+}
+
 /// A model that answers. Dropping it cancels what runs and waits for the step that is being computed.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -197,6 +218,13 @@ impl Engine {
         generation.submit(Draft { request, reply, arrived });
     }
 
+    /// Calls `flush` whenever the engine's own threads may have said something and turn to work that takes time. For a receiver that
+    /// gathers what it hears, to pass on the tokens of all streams at once. Set once; it must be quick and must not call the engine's
+    /// blocking functions.
+    pub fn flush_with(&self, flush: Box<dyn Fn() + Send + Sync>) {
+        self.shared.flush_with(flush);
+    }
+
     /// Ends a generation early; its last event is [`EngineError::Cancelled`], unless it was over anyway. Unknown ids are ignored.
     pub fn cancel(&self, id: RequestId) {
         if self.shared.cancel(id) {
@@ -238,19 +266,9 @@ impl Engine {
         Ok(self.tokens.vocabulary().decode(tokens, true)?)
     }
 
-    /// How busy it is now.
-    pub fn load(&self) -> EngineLoad {
-        self.shared.load()
-    }
-
-    /// Whether it can go on.
-    pub fn health(&self) -> Health {
-        self.shared.failure().map_or(Health::Serving, Health::Failed)
-    }
-
-    /// For a watchdog.
-    pub fn progress(&self) -> Progress {
-        self.shared.watch.progress()
+    /// For whoever watches it.
+    pub fn gauge(&self) -> Gauge {
+        Gauge(Arc::clone(&self.shared))
     }
 
     fn wake(&self) {
@@ -298,6 +316,7 @@ impl Generation {
                         if catch_unwind(AssertUnwindSafe(|| preparer.hand_over(draft, &commands))).is_err() {
                             shared.fail(&EngineError::Internal("a panic while a prompt was tokenised".into()));
                         }
+                        shared.flush();
                     }
                 }),
             )?

@@ -92,14 +92,18 @@ impl Scheduler {
     /// Serves until the engine is dropped.
     pub(crate) fn run(mut self) {
         loop {
-            match catch_unwind(AssertUnwindSafe(|| self.turn())) {
-                Ok(true) => {}
-                Ok(false) => return,
+            let goes_on = match catch_unwind(AssertUnwindSafe(|| self.turn())) {
+                Ok(goes_on) => goes_on,
                 Err(panic) => {
                     let words = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
                     let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
                     self.fail(EngineError::Internal(words.unwrap_or_else(|| "a panic without words".into())));
+                    true
                 }
+            };
+            self.shared.flush();
+            if !goes_on {
+                return;
             }
         }
     }
@@ -123,7 +127,10 @@ impl Scheduler {
             self.end_all(&failure);
             return true;
         }
-        if let Err(error) = self.reap().and_then(|()| self.step()) {
+        let reaped = self.reap();
+        // Who was admitted hears so before the step, not after it.
+        self.shared.flush();
+        if let Err(error) = reaped.and_then(|()| self.step()) {
             self.fail(error);
         }
         true

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use onebit_loader::CancelFlag;
@@ -37,6 +37,16 @@ pub(crate) struct Shared {
     /// For the watchdog.
     pub(crate) watch: Watch,
     failure: Mutex<Option<EngineError>>,
+    flush: OnceLock<Flush>,
+}
+
+/// Called when events were said and the thread that said them turns to something that takes time.
+struct Flush(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Flush {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Flush")
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,6 +104,18 @@ impl Shared {
         if failure.is_none() {
             tracing::error!(%error, "the engine stops serving");
             *failure = Some(error.clone());
+        }
+    }
+
+    /// From now on [`flush`](Self::flush) calls this. The first one stays.
+    pub(crate) fn flush_with(&self, flush: Box<dyn Fn() + Send + Sync>) {
+        self.flush.set(Flush(flush)).ok();
+    }
+
+    /// Events may have been said; whoever gathers them may send them now.
+    pub(crate) fn flush(&self) {
+        if let Some(flush) = self.flush.get() {
+            (flush.0)();
         }
     }
 

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use onebit_loader::CancelFlag;
+use rustix::event::{PollFd, PollFlags};
 
 use super::process::vanish;
 use crate::protocol::{Decoder, FrameError, Hello, ToWorker};
@@ -60,6 +61,8 @@ fn read(mut socket: UnixStream, items: &Sender<Item>, cancel: &CancelFlag) -> St
     let mut bytes = vec![0; READ_BYTES];
     let mut greeted = false;
     loop {
+        // A plain read would be woken by every write of ours that the host picks up: both ways of a socket share one queue of waiters.
+        rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).ok();
         match socket.read(&mut bytes) {
             Ok(0) => return "the socket closed".into(),
             Ok(n) => decoder.space().extend_from_slice(&bytes[..n]),

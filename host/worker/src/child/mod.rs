@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `process` | moves the descriptors, ties the life to the host's |
 //! | `logging` | log lines as JSON on stderr |
-//! | `inbox`, `outbox` | the thread that reads the socket, the thread that writes it |
+//! | `inbox`, `outbox` | the thread that reads the socket; how it is written |
 //! | `load` | plugin, model, engine |
 //! | `serve` | requests to the engine, events back |
 
@@ -101,6 +101,7 @@ fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &Cance
         if told.is_none_or(|at| at.elapsed() >= PROGRESS) {
             told = Some(Instant::now());
             outlet.push(FromWorker::LoadProgress { fraction });
+            outlet.flush();
         }
     };
     let loaded = match load(order, &mut progress, cancel) {
@@ -113,7 +114,7 @@ fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &Cance
     };
     let Loaded { engine, facts } = loaded;
     let engine = Arc::new(engine);
-    outbox.watch(engine.clone());
+    outbox.watch(engine.gauge());
     let server = match Server::start(engine, outlet.clone()) {
         Ok(server) => server,
         Err(error) => {
@@ -123,6 +124,7 @@ fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &Cance
     };
     tracing::info!(model = order.model, context = facts.context, slots = facts.slots, "ready");
     outlet.push(FromWorker::Ready { facts: Box::new(facts), stats: Stats { progress: 0, ..process::measure() } });
+    outlet.flush();
     while let Some(message) = inbox.next() {
         if matches!(message, ToWorker::Shutdown) {
             break;

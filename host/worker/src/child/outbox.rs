@@ -1,16 +1,17 @@
-//! The thread that writes the socket: batches what the engine says, and adds measurements.
+//! How the socket is written: by whoever has something to say, and by a thread for what does not fit at once.
 //!
-//! The engine's thread only drops an event into a channel. Events that pile up while a write is in progress go out together in the next one, so a
-//! busy worker makes fewer system calls per token, and an idle one adds no delay.
+//! What the engine says in one step is gathered and leaves in one system call, from the engine's own thread: waking a thread to write would
+//! cost every token a switch of threads on a machine whose cores are all computing. The engine must not wait for a slow host, so what the
+//! socket does not take at once is left to the thread of this file, which also adds a measurement twice a second.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use onebit_engine::{Engine, EngineError, Event, Health};
+use onebit_engine::{EngineError, Event, Gauge, Health};
+use rustix::net::{SendFlags, send};
 
 use super::process::measure;
 use super::serve::Outlet;
@@ -19,27 +20,107 @@ use crate::protocol::{FrameError, FromWorker, Hello, MAX_FRAME_BYTES, Stats, enc
 /// How often the host hears how the worker is.
 const PULSE: Duration = Duration::from_millis(500);
 
-/// Bytes that are gathered for one write at most.
-const WRITE_BYTES: usize = 256 * 1024;
-
-enum Item {
-    Message(FromWorker),
-    Close,
-}
+/// The memory that a buffer keeps between writes at most.
+const KEPT_BYTES: usize = 256 * 1024;
 
 /// The writing side of the worker's socket.
 pub(super) struct Outbox {
-    items: Sender<Item>,
-    engine: Arc<OnceLock<Arc<Engine>>>,
+    pen: Arc<Pen>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Pipe(Sender<Item>);
+struct Pen {
+    socket: UnixStream,
+    paper: Mutex<Paper>,
+    /// The thread has something to do.
+    call: Condvar,
+    gauge: OnceLock<Gauge>,
+}
 
-impl Outlet for Pipe {
+/// What was said and has not left yet.
+#[derive(Default)]
+struct Paper {
+    bytes: Vec<u8>,
+    /// Only the thread writes now: the socket did not take everything, and the order must stay.
+    left_to_thread: bool,
+    /// A request failed: the host should hear at once whether the engine can go on.
+    failed: bool,
+    closing: bool,
+}
+
+impl Outlet for Pen {
     fn push(&self, message: FromWorker) {
-        // The writer ends only with the process.
-        self.0.send(Item::Message(message)).ok();
+        let mut paper = self.paper();
+        paper.failed |= matches!(message, FromWorker::Event { event: Event::Failed(_), .. });
+        append(message, &mut paper.bytes);
+    }
+
+    fn flush(&self) {
+        let mut paper = self.paper();
+        if std::mem::take(&mut paper.failed) {
+            self.report(&mut paper.bytes);
+        }
+        if paper.bytes.is_empty() || paper.left_to_thread {
+            return;
+        }
+        // A broken connection shows in the thread that reads, which ends the process.
+        let sent = send(&self.socket, &paper.bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or(0);
+        paper.bytes.drain(..sent);
+        if paper.bytes.is_empty() {
+            paper.bytes.shrink_to(KEPT_BYTES);
+        } else {
+            paper.left_to_thread = true;
+            self.call.notify_one();
+        }
+    }
+}
+
+impl Pen {
+    fn paper(&self) -> MutexGuard<'_, Paper> {
+        self.paper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the worker is.
+    fn report(&self, bytes: &mut Vec<u8>) {
+        let Some(gauge) = self.gauge.get() else { return append(FromWorker::Stats(measure()), bytes) };
+        let load = gauge.load();
+        let stats = Stats { active: load.active, waiting: load.waiting, progress: gauge.progress().steps, ..measure() };
+        append(FromWorker::Stats(stats), bytes);
+        if let Health::Failed(error) = gauge.health() {
+            append(FromWorker::Failed(error), bytes);
+        }
+    }
+
+    /// The thread: measurements, and what the others could not write.
+    fn keep_writing(&self) {
+        let mut next_pulse = Instant::now() + PULSE;
+        let mut writing = Vec::new();
+        loop {
+            let mut paper = self.paper();
+            while !paper.left_to_thread && !paper.closing && Instant::now() < next_pulse {
+                let wait = next_pulse.saturating_duration_since(Instant::now());
+                paper = self.call.wait_timeout(paper, wait).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            if Instant::now() >= next_pulse {
+                next_pulse = Instant::now() + PULSE;
+                self.report(&mut paper.bytes);
+            }
+            let closing = paper.closing;
+            paper.left_to_thread = true;
+            std::mem::swap(&mut paper.bytes, &mut writing);
+            drop(paper);
+            if (&self.socket).write_all(&writing).is_err() {
+                // The thread that reads sees the same end and acts on it.
+                return;
+            }
+            writing.clear();
+            writing.shrink_to(KEPT_BYTES);
+            let mut paper = self.paper();
+            paper.left_to_thread = !paper.bytes.is_empty();
+            if closing && !paper.left_to_thread {
+                return;
+            }
+        }
     }
 }
 
@@ -48,77 +129,33 @@ impl Outbox {
     pub(super) fn start(mut socket: UnixStream) -> std::io::Result<Self> {
         let greeting = encode(&Hello::ours()).map_err(std::io::Error::other)?;
         socket.write_all(&greeting)?;
-        let (items, queue) = unbounded();
-        let engine = Arc::new(OnceLock::new());
+        let pen = Arc::new(Pen { socket, paper: Mutex::default(), call: Condvar::new(), gauge: OnceLock::new() });
         let thread = std::thread::Builder::new().name("worker-outbox".into()).spawn({
-            let engine = engine.clone();
-            move || write(socket, &queue, &engine)
+            let pen = pen.clone();
+            move || pen.keep_writing()
         })?;
-        Ok(Self { items, engine, thread: Mutex::new(Some(thread)) })
+        Ok(Self { pen, thread: Mutex::new(Some(thread)) })
     }
 
     pub(super) fn outlet(&self) -> Arc<dyn Outlet> {
-        Arc::new(Pipe(self.items.clone()))
+        self.pen.clone()
     }
 
-    /// From now on measurements tell how busy this engine is, and whether it can go on.
-    pub(super) fn watch(&self, engine: Arc<Engine>) {
+    /// From now on measurements tell how busy an engine is, and whether it can go on.
+    pub(super) fn watch(&self, gauge: Gauge) {
         // Called once; a second engine in one worker does not exist.
-        self.engine.set(engine).ok();
+        self.pen.gauge.set(gauge).ok();
     }
 
     /// Writes what is left, and ends the thread.
     pub(super) fn close(&self) {
-        self.items.send(Item::Close).ok();
+        self.pen.paper().closing = true;
+        self.pen.call.notify_one();
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // It holds no lock that matters any more.
             thread.join().ok();
         }
     }
-}
-
-fn write(mut socket: UnixStream, queue: &Receiver<Item>, engine: &OnceLock<Arc<Engine>>) {
-    let mut bytes = Vec::with_capacity(16 * 1024);
-    let mut next_pulse = Instant::now() + PULSE;
-    let mut open = true;
-    while open {
-        let mut failed = false;
-        let mut item = match queue.recv_deadline(next_pulse) {
-            Ok(item) => Some(item),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        while let Some(some) = item.take() {
-            match some {
-                Item::Message(message) => {
-                    failed |= matches!(message, FromWorker::Event { event: Event::Failed(_), .. });
-                    append(message, &mut bytes);
-                }
-                Item::Close => open = false,
-            }
-            if open && bytes.len() < WRITE_BYTES {
-                item = queue.try_recv().ok();
-            }
-        }
-        if failed || Instant::now() >= next_pulse {
-            next_pulse = Instant::now() + PULSE;
-            append(FromWorker::Stats(stats(engine)), &mut bytes);
-            if let Some(Health::Failed(error)) = engine.get().map(|engine| engine.health()) {
-                append(FromWorker::Failed(error), &mut bytes);
-            }
-        }
-        if socket.write_all(&bytes).is_err() {
-            // The reader sees the same end and acts on it.
-            return;
-        }
-        bytes.clear();
-    }
-}
-
-fn stats(engine: &OnceLock<Arc<Engine>>) -> Stats {
-    let Some(engine) = engine.get() else { return measure() };
-    let load = engine.load();
-    Stats { active: load.active, waiting: load.waiting, progress: engine.progress().steps, ..measure() }
 }
 
 /// Appends the message; one that is too large for a frame becomes the error of its request.
@@ -145,4 +182,75 @@ fn append(message: FromWorker, bytes: &mut Vec<u8>) {
     };
     // A sentence always fits.
     encode_into(&instead, bytes).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use crate::protocol::Decoder;
+
+    fn delta(id: u64) -> FromWorker {
+        FromWorker::Event { id, event: Event::Delta { text: "x".repeat(500), tokens: Vec::new() } }
+    }
+
+    /// Everything that arrives until the end, the measurements left out.
+    fn read(mut socket: UnixStream) -> Vec<u64> {
+        let mut decoder = Decoder::new();
+        let mut bytes = vec![0; 3000];
+        let (mut ids, mut greeted) = (Vec::new(), false);
+        loop {
+            let n = socket.read(&mut bytes).unwrap();
+            decoder.space().extend_from_slice(&bytes[..n]);
+            if !greeted {
+                greeted = decoder.take::<Hello>().unwrap().is_some();
+            }
+            while let Some(message) = decoder.take::<FromWorker>().unwrap() {
+                if let FromWorker::Event { id, .. } = message {
+                    ids.push(id);
+                }
+            }
+            if n == 0 {
+                return ids;
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_host_keeps_nobody_waiting_and_gets_everything_in_order() {
+        let (host, worker) = UnixStream::pair().unwrap();
+        let outbox = Outbox::start(worker).unwrap();
+        let outlet = outbox.outlet();
+        // Far more than a socket takes, and nobody reads yet.
+        for id in 0..8000 {
+            outlet.push(delta(id));
+            outlet.flush();
+        }
+        let reader = std::thread::spawn(move || read(host));
+        // From here on, sometimes the thread writes and sometimes the caller.
+        for id in 8000..8200 {
+            outlet.push(delta(id));
+            outlet.flush();
+            if id % 8 == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        outbox.close();
+        drop((outbox, outlet));
+        assert_eq!(reader.join().unwrap(), (0..8200).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_was_pushed_and_not_flushed_leaves_with_the_next_pulse() {
+        let (host, worker) = UnixStream::pair().unwrap();
+        let outbox = Outbox::start(worker).unwrap();
+        outbox.outlet().push(delta(7));
+        std::thread::sleep(PULSE * 2);
+        // The process would end here without a word.
+        host.set_nonblocking(true).unwrap();
+        let mut bytes = Vec::new();
+        (&host).read_to_end(&mut bytes).ok();
+        assert!(bytes.windows(5).any(|five| five == b"xxxxx"), "{} bytes", bytes.len());
+    }
 }

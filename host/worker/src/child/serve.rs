@@ -19,6 +19,9 @@ const CALL_THREADS: usize = 2;
 pub(crate) trait Outlet: Send + Sync + 'static {
     /// Takes a message.
     fn push(&self, message: FromWorker);
+
+    /// What was taken goes out now, if it has not yet.
+    fn flush(&self) {}
 }
 
 /// A call that blocks.
@@ -48,6 +51,10 @@ impl Server {
             Ok::<_, std::io::Error>(sender)
         };
         let calls = [spawn("worker-embed")?, spawn("worker-tokens")?];
+        engine.flush_with({
+            let outlet = outlet.clone();
+            Box::new(move || outlet.flush())
+        });
         Ok(Self { engine, outlet, embeds, calls })
     }
 
@@ -68,6 +75,8 @@ impl Server {
                     outlet.push(FromWorker::Event { id, event });
                 };
                 self.engine.submit(RequestId(id), *request, Box::new(sink));
+                // A refusal was said on this thread.
+                self.outlet.flush();
             }
             ToWorker::Embed { id, request_id, request } => {
                 let cancel = CancelFlag::new();
@@ -112,5 +121,6 @@ fn serve_calls(calls: &Receiver<(u64, Call)>, engine: &Engine, outlet: &dyn Outl
             Call::Decode { tokens } => FromWorker::Decoded { id, result: engine.decode(&tokens) },
         };
         outlet.push(answer);
+        outlet.flush();
     }
 }

@@ -103,10 +103,10 @@ async fn keep(
         tokio::select! {
             () = instance.stop.cancelled() => break None,
             _ = look.tick() => {
-                let engine = server.engine();
-                let load = engine.load();
-                instance.measured(Stats { active: load.active, waiting: load.waiting, progress: engine.progress().steps, ..Stats::default() });
-                if let Health::Failed(error) = engine.health() {
+                let gauge = server.engine().gauge();
+                let load = gauge.load();
+                instance.measured(Stats { active: load.active, waiting: load.waiting, progress: gauge.progress().steps, ..Stats::default() });
+                if let Health::Failed(error) = gauge.health() {
                     break Some(WorkerError::Died(Box::new(Death {
                         model: spec.model.clone(),
                         plugin: spec.plugin_id.clone(),

@@ -181,7 +181,7 @@ fn embeddings_are_limited_counted_and_cancelled() {
     assert!(matches!(engine.embed(&EmbedRequest { inputs: vec![] }, &cancel), Err(EngineError::InvalidRequest { .. })));
     cancel.set();
     assert_eq!(engine.embed(&request, &cancel), Err(EngineError::Cancelled));
-    assert_eq!(engine.health(), Health::Serving);
+    assert_eq!(engine.gauge().health(), Health::Serving);
 }
 
 #[test]

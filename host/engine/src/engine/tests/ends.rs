@@ -61,11 +61,11 @@ fn a_client_that_leaves_while_it_waits_never_gets_a_slot() {
     engine.cancel(RequestId(2));
     let said = waits.all();
     assert!(cancelled(&said) && said.prompt_tokens.is_none());
-    assert_eq!(engine.load().waiting, 0);
+    assert_eq!(engine.gauge().load().waiting, 0);
     engine.cancel(RequestId(1));
     engine.cancel(RequestId(77));
     runs.all();
-    assert_eq!(engine.load(), crate::engine::EngineLoad::default());
+    assert_eq!(engine.gauge().load(), crate::engine::EngineLoad::default());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_receiver_that_panics_loses_its_own_request_only() {
     // Its sink is dropped with the request.
     let events: Vec<Event> = receive.iter().collect();
     assert!(matches!(events.last(), Some(Event::Delta { .. })));
-    assert_eq!(engine.health(), crate::engine::Health::Serving);
+    assert_eq!(engine.gauge().health(), crate::engine::Health::Serving);
 }
 
 #[test]
@@ -116,6 +116,6 @@ fn cancelling_200_times_leaves_nothing_behind() {
         engine.cancel(RequestId(round));
         assert!(cancelled(&stream.all()));
     }
-    assert_eq!(engine.load(), crate::engine::EngineLoad::default());
-    assert_eq!(engine.progress().busy, None);
+    assert_eq!(engine.gauge().load(), crate::engine::EngineLoad::default());
+    assert_eq!(engine.gauge().progress().busy, None);
 }

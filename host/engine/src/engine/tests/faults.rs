@@ -21,7 +21,7 @@ fn three(toy: &Toy, misdeeds: Vec<Misdeed>) -> ([crate::testing::Said; 3], Healt
         stream
     });
     toy.misbehave(misdeeds);
-    (streams.map(Stream::all), engine.health())
+    (streams.map(Stream::all), engine.gauge().health())
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn a_lost_device_ends_all_and_the_engine_says_so_from_then_on() {
     let engine = toy.start();
     toy.misbehave([Misdeed::Fault(fault)]);
     assert_eq!(Stream::submit(&engine, 1, ask("a", 5)).all().end, Event::Failed(lost.clone()));
-    assert_eq!(engine.health(), Health::Failed(lost.clone()));
+    assert_eq!(engine.gauge().health(), Health::Failed(lost.clone()));
     assert_eq!(Stream::submit(&engine, 2, ask("a", 5)).all().end, Event::Failed(lost));
-    assert_eq!(engine.load(), crate::engine::EngineLoad::default());
+    assert_eq!(engine.gauge().load(), crate::engine::EngineLoad::default());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn logits_with_nan_are_the_plugins_fault_and_end_their_request_only() {
     toy.misbehave([Misdeed::Nan]);
     let said = Stream::submit(&engine, 1, ask("a", 5)).all();
     assert!(matches!(&said.end, Event::Failed(EngineError::Plugin { message, .. }) if message.contains("NaN")), "{:?}", said.end);
-    assert_eq!(engine.health(), Health::Serving);
+    assert_eq!(engine.gauge().health(), Health::Serving);
     assert_eq!(Stream::submit(&engine, 2, ask("a", 5)).all().tokens.len(), 5);
 }
 
@@ -89,7 +89,7 @@ fn too_few_logits_are_a_broken_plugin() {
     toy.misbehave([Misdeed::FewLogits]);
     let said = Stream::submit(&engine, 1, ask("a", 5)).all();
     assert!(matches!(&said.end, Event::Failed(EngineError::Plugin { status, .. }) if status == "internal"), "{:?}", said.end);
-    assert!(matches!(engine.health(), Health::Failed(_)));
+    assert!(matches!(engine.gauge().health(), Health::Failed(_)));
 }
 
 #[test]
@@ -117,12 +117,12 @@ fn an_abort_that_nobody_asked_for_is_computed_again() {
 fn a_watchdog_sees_a_step_that_does_not_end() {
     let toy = Toy { per_batch: Duration::from_millis(300), ..toy() };
     let engine = toy.start();
-    assert_eq!((engine.progress().steps, engine.progress().busy), (0, None));
+    assert_eq!((engine.gauge().progress().steps, engine.gauge().progress().busy), (0, None));
     let stream = Stream::submit(&engine, 1, ask("a", 2));
     assert!(matches!(stream.next(), Event::Started { .. }));
     std::thread::sleep(Duration::from_millis(100));
-    assert!(engine.progress().busy.is_some_and(|busy| busy > Duration::from_millis(50)));
+    assert!(engine.gauge().progress().busy.is_some_and(|busy| busy > Duration::from_millis(50)));
     stream.all();
     std::thread::sleep(Duration::from_millis(20));
-    assert_eq!((engine.progress().steps, engine.progress().busy), (2, None));
+    assert_eq!((engine.gauge().progress().steps, engine.gauge().progress().busy), (2, None));
 }

@@ -60,7 +60,7 @@ fn sixty_four_clients_on_four_slots_lose_nothing() {
         let expected = alone(&toy, ask(&prompt(n), 40));
         assert_eq!((said.ids(), &said.text), (expected.ids(), &expected.text), "client {n}");
     }
-    assert_eq!(engine.load(), crate::engine::EngineLoad::default());
+    assert_eq!(engine.gauge().load(), crate::engine::EngineLoad::default());
 }
 
 #[derive(Debug, Clone)]
@@ -114,7 +114,7 @@ proptest! {
                 (a, b) => prop_assert_eq!(a, b),
             }
         }
-        prop_assert_eq!(engine.load(), crate::engine::EngineLoad::default());
-        prop_assert_eq!(engine.health(), crate::engine::Health::Serving);
+        prop_assert_eq!(engine.gauge().load(), crate::engine::EngineLoad::default());
+        prop_assert_eq!(engine.gauge().health(), crate::engine::Health::Serving);
     }
 }
