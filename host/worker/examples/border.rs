@@ -1,6 +1,7 @@
-//! What the process border costs: the same model, the same requests, in a worker and inside this process, alternating; medians.
+//! What the process border costs: the same model, the same requests, in a worker and inside this process, alternating.
 //!
-//! `border WORKER PLUGIN_DIR PLUGIN_ID VERSION MODEL_FILE [OPTION=VALUE …]`, for example the test plugin `ngram` with `row_us=500`.
+//! `border ONEBIT_HOST PLUGIN_DIR PLUGIN_ID VERSION MODEL_FILE [OPTION=VALUE …]`, for example the test plugin `ngram` with `row_us=500`. Prints
+//! microseconds a token, one line a round: in the worker, in this process. `cargo xtask bench` runs it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,11 +16,8 @@ const TOKENS: u32 = 1000;
 #[tokio::main]
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [worker, plugin_dir, plugin_id, plugin_version, model_path, options @ ..] = &arguments[..] else {
-        panic!("at least five arguments")
-    };
-    let supervisor =
-        Supervisor::new(SupervisorConfig { exe: Some(PathBuf::from(worker)), args: Vec::new(), ..SupervisorConfig::default() });
+    let [host, plugin_dir, plugin_id, plugin_version, model_path, options @ ..] = &arguments[..] else { panic!("at least five arguments") };
+    let supervisor = Supervisor::new(SupervisorConfig { exe: Some(PathBuf::from(host)), ..SupervisorConfig::default() });
     let spec = |model: &str, isolation| LaunchSpec {
         model: model.into(),
         model_path: model_path.into(),
@@ -43,21 +41,10 @@ async fn main() {
     for lease in [&outside, &inside] {
         one(lease, TOKENS).await;
     }
-    let (mut long, mut short) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     for _ in 0..ROUNDS {
-        for (at, lease) in [&outside, &inside].into_iter().enumerate() {
-            long[at].push(one(lease, TOKENS).await / TOKENS);
-            let start = Instant::now();
-            for _ in 0..100 {
-                one(lease, 1).await;
-            }
-            short[at].push(start.elapsed() / 100);
-        }
-    }
-    println!("                      worker   in process  border");
-    for (what, [outside, inside]) in [("stream, per token", long), ("whole short request", short)] {
-        let (outside, inside) = (median(outside), median(inside));
-        println!("{what:20} {outside:>9.1?} {inside:>9.1?} {:>9.1?}", outside.saturating_sub(inside));
+        let per_token = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(TOKENS);
+        let (worker, here) = (per_token(one(&outside, TOKENS).await), per_token(one(&inside, TOKENS).await));
+        println!("{worker:.3} {here:.3}");
     }
     supervisor.drain(Duration::from_secs(5)).await;
 }
@@ -80,11 +67,6 @@ async fn one(lease: &Lease, tokens: u32) -> Duration {
         }
     }
     start.elapsed()
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }
 
 fn processor() -> Device {

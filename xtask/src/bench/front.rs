@@ -11,6 +11,9 @@ use super::{Bench, load};
 use crate::server::Server;
 use crate::{http, model};
 
+/// How often a worker is looked at that should have stopped.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// All of it.
 pub fn measure(bench: &Bench, cycles: u32, rounds: u32, report: &mut Report) -> Result<()> {
     let mut ready = Series::new("ready after start, warm probe cache", "ms", &[Bar::limit(150.0)]);
@@ -51,10 +54,11 @@ fn cancel_ms(server: &Server) -> Result<f64> {
         events < 20
     })?;
     let left = Instant::now();
-    let (mut worked_until, mut before) = (Duration::ZERO, processes::cpu_time_ns(worker));
+    // Looked at every few milliseconds, so this is the least that can be said.
+    let (mut worked_until, mut before) = (LOOK, processes::cpu_time_ns(worker));
     while left.elapsed() < worked_until + Duration::from_millis(300) {
         ensure!(left.elapsed() < Duration::from_secs(5), "the worker still computes five seconds after its client left");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(LOOK);
         let now = processes::cpu_time_ns(worker);
         // A fifth of a core over the interval is work; a heartbeat is not.
         if now - before > 1_000_000 {

@@ -1,9 +1,10 @@
 //! `cargo xtask bench`: our server beside llama.cpp's own programs of the same release, in one run.
 //!
-//! Everything is measured in rounds that alternate between the programs, so that a busy minute of the machine meets all of them, and is
-//! reported as the median. The peers are built from the source of the release that our plugin carries, with the same CPU variants and with
+//! Everything is measured in rounds in which the programs follow each other at once, because these machines are never the same for a
+//! minute. Each program's median is shown; what is judged is the median of the rounds' ratios, in which the machine's mood cancels out. The peers are built from the source of the release that our plugin carries, with the same CPU variants and with
 //! OpenMP. Both servers are asked over HTTP in the same words; `llama-bench` neither samples nor turns tokens into text.
 
+mod border;
 mod front;
 mod load;
 mod peer;
@@ -25,7 +26,7 @@ use report::{Bar, Report, Series};
 #[group(skip)]
 pub struct Args {
     /// Rounds; the median of each measure is reported.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..))]
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(5..))]
     rounds: u32,
     /// CPU threads for everybody; the default is what the machine has.
     #[arg(long)]
@@ -69,6 +70,9 @@ pub fn run(args: &Args) -> Result<()> {
 
     let since = process::begin(&format!("{} rounds on {threads} threads", args.rounds));
     bench.speed(&peer, args.rounds, &mut report)?;
+    process::done("measured", since);
+    let since = process::begin("the border between host and worker");
+    report.extend([border::measure(&bench.dist, &bench.place)?]);
     process::done("measured", since);
     let since = process::begin("the front process");
     front::measure(&bench, args.cycles, args.rounds, &mut report)?;
@@ -133,10 +137,9 @@ impl Bench {
     }
 
     fn speed(&self, peer: &peer::Peer, rounds: u32, report: &mut Report) -> Result<()> {
-        let worker = self.ours("onebit-host", &[])?;
-        let inside = self.ours("onebit-host-in-process", &[("ONEBIT_ISOLATION", "in-process")])?;
+        let ours = self.ours("onebit-host", &[])?;
         let llama = self.llama_server(peer)?;
-        let servers = [("onebit-host", &worker), ("in-process", &inside), ("llama-server", &llama)];
+        let servers = [("onebit-host", &ours), ("llama-server", &llama)];
         for (_, server) in servers {
             load::decode(server, 8, 0)?;
         }
@@ -147,28 +150,32 @@ impl Bench {
         let mut first = Series::new("time to first token, 32 tokens", "ms", &[Bar::at_most("llama-server", 1.05)]);
         for round in 1..=rounds {
             eprintln!("    round {round} of {rounds}");
-            let bench = peer.bench(&self.model, self.threads)?;
-            decode.add("llama-bench", bench.decode);
-            prompt.add("llama-bench", bench.prompt);
-            for (name, server) in servers {
-                decode.add(name, load::decode(server, 128, round)?);
-                if name != "in-process" {
-                    prompt.add(name, load::prompt(server, 512, round)?);
-                    crowd.add(name, load::crowd(server, 8, 64, round)?);
-                    for repeat in 0..3 {
-                        first.add(name, load::first_token_ms(server, 32, round * 10 + repeat)?);
-                    }
+            // One measure of all programs before the next, and another program first each time.
+            let mut programs = [None, Some(servers[0]), Some(servers[1])];
+            programs.rotate_left(round as usize % 3);
+            for program in programs {
+                match program {
+                    None => decode.add("llama-bench", peer.decode(&self.model, self.threads)?),
+                    Some((name, server)) => decode.add(name, load::decode(server, 128, round)?),
+                }
+            }
+            for program in programs {
+                match program {
+                    None => prompt.add("llama-bench", peer.prompt(&self.model, self.threads)?),
+                    Some((name, server)) => prompt.add(name, load::prompt(server, 512, round)?),
+                }
+            }
+            for (name, server) in programs.into_iter().flatten() {
+                crowd.add(name, load::crowd(server, 8, 64, round)?);
+            }
+            for repeat in 0..3 {
+                for (name, server) in programs.into_iter().flatten() {
+                    first.add(name, load::first_token_ms(server, 32, round * 10 + repeat)?);
                 }
             }
         }
-        // What a token costs more because a process border lies between: the difference of two medians.
-        let per_token_us = |name: &str| decode.median(name).map(|speed| 1e6 / speed);
-        let mut border = Series::new("worker border", "µs/token", &[Bar::limit(50.0)]);
-        if let (Some(worker), Some(inside)) = (per_token_us("onebit-host"), per_token_us("in-process")) {
-            border.add("onebit-host", worker - inside);
-        }
         ensure!(!decode.is_empty(), "nothing was measured");
-        report.extend([decode, prompt, crowd, first, border]);
+        report.extend([decode, prompt, crowd, first]);
         Ok(())
     }
 }

@@ -71,15 +71,20 @@ impl Series {
 
     /// The middle of a program's numbers.
     pub fn median(&self, program: &str) -> Option<f64> {
-        let (_, values) = self.values.iter().find(|(name, _)| *name == program)?;
-        let mut sorted = values.clone();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        Some(if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) })
+        median(self.of(program)?.iter().copied())
+    }
+
+    /// Ours in relation to a peer, in the middle of the rounds: each round's numbers were taken within seconds of each other.
+    fn ratio(&self, peer: &str) -> Option<f64> {
+        median(self.of(OURS)?.iter().zip(self.of(peer)?).map(|(ours, theirs)| ours / theirs))
+    }
+
+    fn of(&self, program: &str) -> Option<&[f64]> {
+        self.values.iter().find(|(name, _)| *name == program).map(|(_, values)| values.as_slice())
     }
 
     fn spread(&self, program: &str) -> Option<(f64, f64)> {
-        let (_, values) = self.values.iter().find(|(name, _)| *name == program)?;
+        let values = self.of(program)?;
         Some((values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(f64::NEG_INFINITY, f64::max)))
     }
 
@@ -105,13 +110,20 @@ impl Series {
             .filter_map(|bar| {
                 let sign = if bar.more_is_better { "≥" } else { "≤" };
                 let (words, found) = match bar.against {
-                    Some(peer) => (format!("{sign} {} × {peer}", bar.value), ours / self.median(peer)?),
+                    Some(peer) => (format!("{sign} {} × {peer}", bar.value), self.ratio(peer)?),
                     None => (format!("{sign} {} {}", bar.value, self.unit), ours),
                 };
                 Some((words, found, if bar.more_is_better { found >= bar.value } else { found <= bar.value }))
             })
             .collect()
     }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    Some(if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(*sorted.get(middle.checked_sub(1)?)?, sorted[middle]) })
 }
 
 /// A whole run.
@@ -210,17 +222,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_judged_by_medians() {
+    fn a_bar_is_judged_by_the_median_of_the_rounds() {
         let mut series = Series::new("decode", "tok/s", &[Bar::at_least("peer", 0.96), Bar::limit(500.0)]);
         for value in [90.0, 97.0, 500.0] {
             series.add(OURS, value);
         }
-        for value in [100.0, 100.0] {
+        for value in [100.0, 50.0, 400.0] {
             series.add("peer", value);
         }
-        assert_eq!(series.median(OURS), Some(97.0));
+        assert_eq!((series.median(OURS), series.median("peer")), (Some(97.0), Some(100.0)));
+        // Of 0.9, 1.94 and 1.25.
         let verdicts = series.verdicts();
-        assert!(verdicts[0].2 && (verdicts[0].1 - 0.97).abs() < 1e-9 && verdicts[1].2);
+        assert!(verdicts[0].2 && (verdicts[0].1 - 1.25).abs() < 1e-9 && verdicts[1].2);
+        assert_eq!(median(std::iter::empty()), None);
         assert_eq!(series.spread(OURS), Some((90.0, 500.0)));
     }
 

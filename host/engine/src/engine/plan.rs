@@ -1,10 +1,15 @@
 //! Which rows the next batch has.
 //!
 //! First one row for every sequence that has just one to compute: running answers never wait. What is left goes to prompts: all of it
-//! when no answer runs, otherwise as much as keeps the step short. The oldest prompt gets at least half, so none starves; the rest goes
-//! to the shortest first, so a short question does not wait behind a long document.
+//! when no answer runs, otherwise as much as keeps the step short. Where more prompts wait than answers run, one answer's pause is the
+//! start of several others, and large batches are cheaper by the row: the step may be longer in that proportion, up to a limit. It is
+//! also longer by a half where nothing is left over then, because a rest costs a step of its own. The oldest prompt gets at least half, so
+//! none starves; the rest goes to the shortest first, so a short question does not wait behind a long document.
 //!
 //! Pure arithmetic: no plugin, no clock.
+
+/// Prompts per running answer that lengthen a step, at most.
+const MOST_PER_ANSWER: usize = 8;
 
 /// A sequence that has rows to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +31,22 @@ pub(crate) struct Share {
     pub(crate) rows: usize,
 }
 
-/// Plans a batch of at most `batch` rows, which is at least the number of sequences; about `beside` rows if answers run.
+/// Plans a batch of at most `batch` rows, which is at least the number of sequences; about `beside` rows for each prompt that waits for an
+/// answer that runs.
 pub(crate) fn plan(pending: &[Pending], batch: usize, beside: usize, shares: &mut Vec<Share>) {
     shares.clear();
     shares.extend(pending.iter().filter(|p| p.rows == 1).take(batch).map(|p| Share { slot: p.slot, rows: 1 }));
     let singles = shares.len();
     let mut prompts: Vec<Pending> = pending.iter().filter(|p| p.rows > 1).copied().collect();
     let room = batch - singles;
-    let mut budget = if singles == 0 { room } else { beside.saturating_sub(singles).clamp(room.min(1), room) };
+    let beside = beside.saturating_mul((prompts.len() / singles.max(1)).clamp(1, MOST_PER_ANSWER));
+    let beside = beside.saturating_sub(singles);
+    let all: usize = prompts.iter().map(|p| p.rows).sum();
+    let mut budget = match singles {
+        0 => room,
+        _ if all <= beside + beside / 2 => all.min(room),
+        _ => beside.clamp(room.min(1), room),
+    };
     let Some(oldest) = prompts.iter().enumerate().min_by_key(|(_, p)| p.order).map(|(index, _)| index) else {
         return;
     };
@@ -79,6 +92,23 @@ mod tests {
     #[test]
     fn beside_a_running_answer_a_prompt_gets_a_short_step() {
         assert_eq!(planned(&[p(0, 1), p(1, 5000)], 512, 64), [Share { slot: 0, rows: 1 }, Share { slot: 1, rows: 63 }]);
+    }
+
+    #[test]
+    fn a_small_rest_is_not_left_for_a_step_of_its_own() {
+        let rows = |prompt: usize| planned(&[p(0, 1), p(1, prompt)], 512, 64)[1].rows;
+        assert_eq!((rows(63), rows(94), rows(95)), (63, 94, 63));
+    }
+
+    #[test]
+    fn several_prompts_may_hold_up_one_answer_and_one_prompt_may_not_hold_up_several() {
+        let rows = |answers: usize, prompts: usize| {
+            let pending: Vec<Pending> = (0..answers + prompts).map(|slot| p(slot, if slot < answers { 1 } else { 900 })).collect();
+            planned(&pending, 4096, 64).iter().map(|share| share.rows).sum::<usize>()
+        };
+        assert_eq!((rows(1, 1), rows(3, 1), rows(2, 3)), (64, 64, 64));
+        assert_eq!((rows(1, 3), rows(2, 4)), (192, 128));
+        assert_eq!(rows(1, 63), 512);
     }
 
     #[test]

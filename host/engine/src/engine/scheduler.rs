@@ -28,6 +28,10 @@ use crate::text::Pieces;
 const BUSY_LIMIT: u32 = 50;
 const BUSY_WAIT: Duration = Duration::from_millis(100);
 
+/// How long a first request waits for company: one over this part of its prompt's time, and never longer than that.
+const GATHER_SHARE: u32 = 50;
+const GATHER_MOST: Duration = Duration::from_millis(5);
+
 /// What the engine's thread is told.
 pub(crate) enum Command {
     /// Compute this.
@@ -115,6 +119,7 @@ impl Scheduler {
                 Ok(command) => self.hear(command),
                 Err(_) => return false,
             }
+            self.gather();
         }
         while let Ok(command) = self.inbox.try_recv() {
             self.hear(command);
@@ -134,6 +139,19 @@ impl Scheduler {
             self.fail(error);
         }
         true
+    }
+
+    /// Waits a moment for requests that come together with the first: computed in one batch all of them are done sooner than one after the
+    /// other, and their answers stay in step. The moment is a small part of what the first will take anyway, so nobody notices it.
+    fn gather(&mut self) {
+        let rows: usize = self.waiting.iter().map(|job| job.prompt.len()).sum();
+        let Some(time) = self.pace.predict(rows, rows) else { return };
+        let until = Instant::now() + (time / GATHER_SHARE).min(GATHER_MOST);
+        while self.waiting.len() < self.slots.len()
+            && let Ok(command) = self.inbox.recv_deadline(until)
+        {
+            self.hear(command);
+        }
     }
 
     fn is_idle(&self) -> bool {
