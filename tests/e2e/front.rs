@@ -73,6 +73,14 @@ fn a_page_of_this_machine_may_call_with_any_header_and_a_foreign_one_may_not() {
 }
 
 #[test]
+fn a_request_waits_for_its_answer_as_long_as_it_was_told_to() {
+    let server = Home::with_model().serve_with(&["--start-timeout", "1ms"]);
+    let answer = server.client().post("/v1/chat/completions", &question("Hi", 1));
+    assert_eq!(answer.status, 503, "{}", answer.text);
+    assert!(answer.header("retry-after").is_some() && answer.error().contains("ask again later"), "{}", answer.text);
+}
+
+#[test]
 fn a_client_of_http_1_0_gets_a_plain_body() {
     let server = Home::with_model().serve();
     for stream in [true, false] {

@@ -2,7 +2,7 @@
 //! JSON messages from which `stage` learns where things were built.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -12,9 +12,35 @@ use crate::{paths, process};
 
 /// `cargo WORDS…` in the clone, with the shared target folder.
 pub fn command(words: &[&str]) -> Result<Command> {
+    let target = paths::cargo_target()?;
+    claim(&target, &paths::root())?;
+    bare(words, &target)
+}
+
+/// Makes sure that what lies in `target` of the workspace's own crates was built from `clone`.
+///
+/// Cargo does not tell crates of two clones apart: it counts their paths from the workspace's root, and whatever was built after a file was
+/// written counts as built from it. So where another clone built last, the crates of the workspace are built anew. The dependencies, which
+/// take nearly all the time, stay.
+fn claim(target: &Path, clone: &Path) -> Result<()> {
+    let note = target.join("clone");
+    let clone = clone.as_os_str().as_encoded_bytes();
+    if std::fs::read(&note).is_ok_and(|last| last == clone) {
+        return Ok(());
+    }
+    if target.exists() {
+        for profile in ["dev", "release"] {
+            process::run(bare(&["clean", "--quiet", "--workspace", "--profile", profile], target)?.stdout(Stdio::null()))?;
+        }
+    }
+    std::fs::create_dir_all(target)?;
+    std::fs::write(&note, clone).with_context(|| format!("cannot write {}", note.display()))
+}
+
+fn bare(words: &[&str], target: &Path) -> Result<Command> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(words).current_dir(paths::root()).env("CARGO_TARGET_DIR", paths::cargo_target()?);
+    command.args(words).current_dir(paths::root()).env("CARGO_TARGET_DIR", target);
     // What the outer cargo set for xtask itself. Build scripts watch some of it, and would run again for nothing.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -117,6 +143,19 @@ mod tests {
     fn package_names_come_from_both_forms_of_an_id() {
         assert_eq!(package_name("registry+https://example.invalid/index#llama-cpp-sys-2@0.1.161"), "llama-cpp-sys-2");
         assert_eq!(package_name("path+file:///home/a/onebit/xtask#0.1.0"), "xtask");
+    }
+
+    #[test]
+    fn what_another_clone_built_of_our_crates_goes_and_its_dependencies_stay() {
+        let target = tempfile::tempdir().unwrap();
+        let built = |name: &str| target.path().join("debug/.fingerprint").join(name);
+        let build = || ["onebit-sdk-0123456789abcdef", "serde-0123456789abcdef"].map(|name| std::fs::create_dir_all(built(name)).unwrap());
+        claim(target.path(), Path::new("/clones/a")).unwrap();
+        build();
+        claim(target.path(), Path::new("/clones/a")).unwrap();
+        assert!(built("onebit-sdk-0123456789abcdef").exists());
+        claim(target.path(), Path::new("/clones/b")).unwrap();
+        assert!(!built("onebit-sdk-0123456789abcdef").exists() && built("serde-0123456789abcdef").exists());
     }
 
     #[test]

@@ -2,10 +2,15 @@
 //!
 //! Their own sentences are passed on: they were written for the person who must act.
 
+use std::time::Duration;
+
 use onebit_engine::EngineError;
 use onebit_worker::{HostError, WorkerError};
 
 use crate::errors::{ApiError, Kind, unknown_model};
+
+/// A load that did not end in time may end any moment.
+const AFTER_A_DEADLINE: Duration = Duration::from_secs(5);
 
 impl From<HostError> for ApiError {
     fn from(error: HostError) -> Self {
@@ -17,7 +22,7 @@ impl From<HostError> for ApiError {
             HostError::Broken { .. } | HostError::Unservable { .. } | HostError::WrongFile { .. } => {
                 Self::new(Kind::Unservable, message).param("model")
             }
-            HostError::Deadline { waited, .. } => Self::new(Kind::LoadFailed, message).retry_after(Some(waited)),
+            HostError::Deadline { .. } => Self::new(Kind::LoadFailed, message).retry_after(Some(AFTER_A_DEADLINE)),
             HostError::Worker(error) => error.into(),
             _ => Self::new(Kind::Internal, message),
         }

@@ -1,24 +1,27 @@
 //! The real host behind the front's border: [`onebit_worker::Host`], in the shapes of [`crate::models`].
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use onebit_engine::{EmbedRequest, Embeddings, GenerateRequest, ModelFacts};
-use onebit_worker::{Host, HostError, Lease, LeaseOptions, ModelState, ModelSummary, WorkerState as Phase, WorkerStatus};
+use onebit_worker::{Host, HostError, Lease, LeaseOptions, Lifecycle, ModelState, ModelSummary, WorkerState as Phase, WorkerStatus};
 
 use crate::errors::ApiError;
 use crate::models::{Defaults, Events, Leased, ModelCard, Models, WorkerPhase, WorkerState};
 
 /// A [`Host`] for [`crate::Server`].
 #[derive(Clone)]
-pub struct HostModels(Host);
+pub struct HostModels {
+    host: Host,
+    patience: Duration,
+}
 
 impl HostModels {
-    /// Of this host.
-    pub fn new(host: Host) -> Self {
-        Self(host)
+    /// Of this host. A request whose answer has not begun after `patience` is refused.
+    pub fn new(host: Host, patience: Duration) -> Self {
+        Self { host, patience }
     }
 }
 
@@ -31,25 +34,31 @@ impl std::fmt::Debug for HostModels {
 impl Models for HostModels {
     fn cards(&self) -> Vec<ModelCard> {
         // What could only be refused is not offered.
-        self.0.models().into_iter().filter(|model| matches!(model.state, ModelState::Here)).map(card).collect()
+        self.host.models().into_iter().filter(|model| matches!(model.state, ModelState::Here)).map(card).collect()
     }
 
     fn workers(&self) -> Vec<WorkerState> {
-        self.0.status().into_iter().map(worker).collect()
+        self.host.status().into_iter().map(worker).collect()
     }
 
     fn lease<'a>(&'a self, model: &'a str, request_id: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
         async move {
-            let lease = self.0.lease(model, LeaseOptions::default()).await?.named(request_id);
+            let deadline = Instant::now() + self.patience;
+            let lease =
+                self.host.lease(model, LeaseOptions { deadline: Some(deadline), ..LeaseOptions::default() }).await?.named(request_id);
             // Asked after the lease: what counts is the manifest as it is now.
-            let defaults = defaults(self.0.model(&lease.spec().model).ok());
+            let defaults = defaults(self.host.model(&lease.spec().model).ok());
             Ok(Arc::new(HostLease { lease, defaults }) as Arc<dyn Leased>)
         }
         .boxed()
     }
 
+    fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>) {
+        self.host.observe(observer);
+    }
+
     fn unknown(&self, model: &str) -> ApiError {
-        match self.0.model(model) {
+        match self.host.model(model) {
             Err(error) => error.into(),
             Ok(summary) => match summary.state {
                 ModelState::NotDownloaded(message) => HostError::NotDownloaded { model: summary.name, message }.into(),

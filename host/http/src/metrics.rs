@@ -8,6 +8,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use onebit_engine::Finished;
+use onebit_worker::Lifecycle;
 
 use crate::models::{WorkerPhase, WorkerState};
 
@@ -35,12 +36,18 @@ const DECODE: Series = Series("onebit_decode_seconds", Unit::Seconds, "From the 
 const WORKER_UP: Series = Series("onebit_worker_ready", Unit::Count, "1 while the worker of this model answers");
 const RESTARTS: Series =
     Series("onebit_worker_restarts_total", Unit::Count, "Times the worker of this model was started again after a failure");
+const LOADS: Series = Series("onebit_model_loads_total", Unit::Count, "Loads by model and outcome: ok, or the kind of failure");
+const UNLOADS: Series =
+    Series("onebit_model_unloads_total", Unit::Count, "Models that left, by reason: idle, evicted, asked, replaced, shutdown");
+const DEATHS: Series = Series("onebit_worker_deaths_total", Unit::Count, "Workers that ended unexpectedly, by kind: crash, hang, protocol");
+const REPLAYS: Series =
+    Series("onebit_requests_replayed_total", Unit::Count, "Requests sent to a new worker because the old one died before it had answered");
 const ESTIMATED: Series = Series("onebit_worker_memory_estimated_bytes", Unit::Bytes, "Memory the plugin said the model would need");
 const MEASURED: Series = Series("onebit_worker_memory_measured_bytes", Unit::Bytes, "Memory the worker really has");
 const ACTIVE: Series = Series("onebit_worker_requests_active", Unit::Count, "Requests being computed, by model");
 const WAITING: Series = Series("onebit_worker_requests_waiting", Unit::Count, "Requests waiting for a slot, by model");
 
-const COUNTERS: [Series; 5] = [REQUESTS, FAILURES, PROMPT_TOKENS, COMPLETION_TOKENS, RESTARTS];
+const COUNTERS: [Series; 9] = [REQUESTS, FAILURES, PROMPT_TOKENS, COMPLETION_TOKENS, RESTARTS, LOADS, UNLOADS, DEATHS, REPLAYS];
 const GAUGES: [Series; 7] = [IN_FLIGHT, CONNECTIONS, WORKER_UP, ESTIMATED, MEASURED, ACTIVE, WAITING];
 const HISTOGRAMS: [Series; 5] = [REQUEST_SECONDS, LOAD, QUEUE, PREFILL, DECODE];
 
@@ -104,6 +111,19 @@ impl Metrics {
     /// Texts were embedded.
     pub fn embedding(&self, model: &str, prompt_tokens: u32) {
         self.counter(&PROMPT_TOKENS, &[("model", model)]).increment(u64::from(prompt_tokens));
+    }
+
+    /// Something happened to a worker.
+    pub fn lifecycle(&self, event: &Lifecycle) {
+        match event {
+            Lifecycle::Loaded { model, .. } => self.counter(&LOADS, &[("model", model), ("outcome", "ok")]).increment(1),
+            Lifecycle::LoadFailed { model, kind, .. } => self.counter(&LOADS, &[("model", model), ("outcome", kind)]).increment(1),
+            Lifecycle::Unloaded { model, reason } => self.counter(&UNLOADS, &[("model", model), ("reason", reason.name())]).increment(1),
+            Lifecycle::Died { model, kind, .. } => self.counter(&DEATHS, &[("model", model), ("kind", kind)]).increment(1),
+            Lifecycle::Replayed { model } => self.counter(&REPLAYS, &[("model", model)]).increment(1),
+            // Its request ends badly, and that is counted.
+            _ => {}
+        }
     }
 
     /// Counts a request as being answered until the guard is dropped.

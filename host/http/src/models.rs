@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts};
+use onebit_worker::Lifecycle;
 
 use crate::errors::ApiError;
 
@@ -104,6 +105,8 @@ pub trait Models: Send + Sync + 'static {
     fn workers(&self) -> Vec<WorkerState>;
     /// Gets hold of a model, loading it if need be. Dropping the future gives up waiting. `request_id` is for the logs on the other side.
     fn lease<'a>(&'a self, model: &'a str, request_id: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>>;
+    /// Calls `observer` for what happens to workers from now on. It must be quick.
+    fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>);
     /// The error for a name that is not in [`Models::cards`]: why it is not, or the names that look alike.
     fn unknown(&self, model: &str) -> ApiError;
 }

@@ -37,7 +37,7 @@ pub use summary::{ModelState, ModelSummary, PluginOutcome, PluginReport};
 use crate::error::WorkerError;
 use crate::probe::Prober;
 use crate::spec::LaunchSpec;
-use crate::supervisor::{Lease, Supervisor, WorkerStatus};
+use crate::supervisor::{Lease, Lifecycle, Supervisor, WorkerStatus};
 use answers::Now;
 use setbacks::Setbacks;
 use view::View;
@@ -198,6 +198,11 @@ impl Host {
     /// How all models that are loaded, or on their way, are: read from the workers' real state.
     pub fn status(&self) -> Vec<WorkerStatus> {
         self.inner.supervisor.status()
+    }
+
+    /// Calls `observer` for everything that happens to workers from now on. It must be quick.
+    pub fn observe(&self, observer: impl Fn(&Lifecycle) + Send + Sync + 'static) {
+        self.inner.supervisor.observe(observer);
     }
 
     /// Ends the worker of a model; its running answers may finish. False if it was not loaded.

@@ -5,6 +5,7 @@
 //! be cut cannot take rows out: the sequence is then marked, and only removing it as a whole makes it usable again.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use llama_cpp_sys_2 as sys;
 use onebit_sdk::{Allocation, Batch, Error, Input, Session, SessionArgs};
@@ -22,14 +23,45 @@ pub struct GgmlSession {
     rows: Rows,
     allocation: Allocation,
     can_cut: bool,
-    /// Tokens handed to llama.cpp at once; a GPU is asked whether to stop between two such pieces.
-    piece: usize,
+    /// Rows handed to llama.cpp at once. A CPU and a software device are asked in the middle whether to stop.
+    piece: Piece,
     vocabulary: usize,
     /// Sequences that a cancelled batch left half computed.
     broken: Vec<bool>,
     buffers: Buffers,
     /// What state a snapshot of this session can be loaded into.
     fingerprint: u64,
+}
+
+/// How many rows go to llama.cpp at once.
+///
+/// A GPU cannot be asked in the middle whether to stop. But between two calls it stands still while the next graph is built, so a call is
+/// as large as a stop may wait: on a fast GPU a long prompt in pieces of one ubatch took a third longer.
+enum Piece {
+    /// All of them.
+    Whole,
+    /// As many ubatches as take about [`PIECE`], by the rate of the last large piece in rows a second.
+    Timed { ubatch: usize, rate: Option<f64> },
+}
+
+/// A stop on a GPU waits this long at most, where one ubatch does not take longer.
+const PIECE: Duration = Duration::from_millis(40);
+
+impl Piece {
+    fn rows(&self, all: usize) -> usize {
+        match *self {
+            Self::Whole => all,
+            Self::Timed { ubatch, rate } => ubatch * rate.map_or(1, |rate| (rate * PIECE.as_secs_f64()) as usize / ubatch).max(1),
+        }
+    }
+
+    fn computed(&mut self, rows: usize, took: Duration) {
+        if let Self::Timed { ubatch, rate } = self
+            && rows >= *ubatch
+        {
+            *rate = Some(rows as f64 / took.as_secs_f64().max(1e-6));
+        }
+    }
 }
 
 /// Arrays that llama_batch points to, and logits that llama.cpp would overwrite. Kept between calls.
@@ -70,8 +102,8 @@ impl GgmlSession {
         // SAFETY: the context is alive.
         let (host, device) = unsafe { border::memory(context.as_ptr()) };
         let piece = match weights.place {
-            Place::Cpu => args.batch,
-            Place::Vulkan { .. } => shape.ubatch,
+            Place::Vulkan { software: false, .. } => Piece::Timed { ubatch: shape.ubatch as usize, rate: None },
+            Place::Cpu | Place::Vulkan { .. } => Piece::Whole,
         };
         Ok(Self {
             allocation: Allocation {
@@ -81,7 +113,7 @@ impl GgmlSession {
             },
             rows: Rows::new(args.context, args.sequences),
             can_cut: weights.can_cut(&settings),
-            piece: piece as usize,
+            piece,
             vocabulary: weights.n_vocab() as usize,
             broken: vec![false; args.sequences as usize],
             buffers: Buffers::default(),
@@ -206,12 +238,14 @@ impl Session for GgmlSession {
         let mut last_wanted = 0;
         let mut from = 0;
         while from < rows {
-            let to = (from + self.piece).min(rows);
+            let to = rows.min(from + self.piece.rows(rows));
+            let begin = Instant::now();
             let done = batch.cancel.check().and_then(|()| self.compute(batch, from, to));
             if let Err(error) = done {
                 self.take_back(batch);
                 return Err(error);
             }
+            self.piece.computed(to - from, begin.elapsed());
             last_wanted = batch.wants_logits[from..to].iter().filter(|wanted| **wanted != 0).count();
             if last_wanted > 0 && (to < rows || !self.buffers.logits.is_empty()) {
                 let mut kept = std::mem::take(&mut self.buffers.logits);
@@ -301,4 +335,22 @@ fn signed(value: u32) -> i32 {
 /// `u32::MAX` means "to the end", which llama.cpp writes as -1.
 fn end(p1: u32) -> i32 {
     i32::try_from(p1).unwrap_or(-1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_for_a_gpu_is_as_long_as_a_stop_may_wait() {
+        let mut piece = Piece::Timed { ubatch: 512, rate: None };
+        assert_eq!(piece.rows(4096), 512, "nothing is known yet");
+        piece.computed(512, Duration::from_millis(13));
+        assert_eq!(piece.rows(4096), 3 * 512);
+        piece.computed(8, Duration::from_millis(4));
+        assert_eq!(piece.rows(4096), 3 * 512, "a few rows say nothing about many");
+        piece.computed(1536, Duration::from_millis(900));
+        assert_eq!(piece.rows(4096), 512, "never less than one ubatch");
+        assert_eq!(Piece::Whole.rows(4096), 4096);
+    }
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use onebit_http::{HttpConfig, Listen, Server};
+use onebit_http::{HostModels, HttpConfig, Listen, Server};
 use onebit_worker::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -26,7 +26,8 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     // Told before the folders are looked at: a wrong address or a missing key should not wait for a slow disk.
     http.check()?;
     let (runtime, host) = open::with_runtime(open::config(invocation)?, open::runtime()?)?;
-    runtime.block_on(serve(host, http))
+    let models = HostModels::new(host.clone(), invocation.settings.get(&table::START_TIMEOUT)?.0.unwrap_or(VERY_LONG));
+    runtime.block_on(serve(host, models, http))
 }
 
 fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
@@ -49,10 +50,10 @@ fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
     })
 }
 
-async fn serve(host: Host, http: HttpConfig) -> Result<(), Failure> {
+async fn serve(host: Host, models: HostModels, http: HttpConfig) -> Result<(), Failure> {
     // Before anything is promised: a signal that comes early must not be lost.
     let mut signals = Signals::new()?;
-    let server = Server::bind(Arc::new(onebit_http::HostModels::new(host.clone())), &http).await?;
+    let server = Server::bind(Arc::new(models), &http).await?;
     // Whoever started the server may have read the first line and left: a closed pipe is no reason to end.
     if let Err(failure) = announce(&server.addresses(), &host, !http.api_keys.is_empty()) {
         tracing::debug!("where the server listens could not be printed: {}", failure.what());

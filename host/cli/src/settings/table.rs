@@ -291,6 +291,15 @@ pub static WRITE_TIMEOUT: Setting<Span> = Setting {
     help: "How long a client may leave what it is sent lying.",
     ..Setting::named("write_timeout", "write-timeout", &["ONEBIT_WRITE_TIMEOUT"])
 };
+/// `start_timeout`
+pub static START_TIMEOUT: Setting<Span> = Setting {
+    placeholder: "TIME",
+    commands: SERVE,
+    group: LIMITS,
+    fallback: Fallback::Text("10m"),
+    help: "How long a request waits for its answer to begin, loading the model and the queue included; then it is told to come back later.",
+    ..Setting::named("start_timeout", "start-timeout", &["ONEBIT_START_TIMEOUT"])
+};
 /// `run.system`
 pub static RUN_SYSTEM: Setting<Option<String>> = Setting {
     placeholder: "TEXT",
@@ -381,7 +390,7 @@ pub static TABLE: &[&dyn Row] = &[
     &API_KEY, &API_KEY_FILE, &INSECURE, &ALLOW_ORIGIN, &ALLOW_HOST,
     &DEVICE, &SLOTS, &CONTEXT, &THREADS, &KEEP_ALIVE,
     &MAX_LOADED, &MEMORY_BUDGET, &MAX_QUEUE, &MAX_BODY, &MAX_BUFFERED, &MAX_CONNECTIONS,
-    &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT,
+    &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT, &START_TIMEOUT,
     &RUN_SYSTEM, &RUN_TEMPERATURE, &RUN_SEED, &RUN_MAX_TOKENS,
     &HUB_ENDPOINT, &HUB_TOKEN, &PULL_ATTEMPTS, &PULL_STALL, &PULL_PYTHON,
 ];

@@ -35,8 +35,8 @@ use shared::Shared;
 /// more memory than most machines have.
 const DEFAULT_CONTEXT: u32 = 4096;
 
-/// Tokens per batch where the options say nothing. A larger batch computes a prompt hardly faster, and whoever comes meanwhile waits for it.
-const DEFAULT_BATCH: u32 = 512;
+/// Tokens per batch where the options say nothing. How many of them a step really takes is a matter of time: see [`pace`].
+const DEFAULT_BATCH: u32 = 2048;
 
 /// Text up to this size is tokenised by the thread that submits it: it takes less time than to hand it over twice.
 const INLINE_TEXT_BYTES: usize = 8 * 1024;
@@ -48,7 +48,7 @@ pub struct EngineOptions {
     pub context: Option<u32>,
     /// Requests computed side by side; fewer if the plugin holds fewer ([`ModelFacts::slots`] says).
     pub slots: u32,
-    /// Tokens per batch at most; `None` = 512, or less if the plugin takes less.
+    /// Tokens per batch at most; `None` = 2048, or less if the plugin takes less.
     pub batch: Option<u32>,
     /// CPU threads; `None` = as the model was opened.
     pub threads: Option<u32>,

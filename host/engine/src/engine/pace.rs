@@ -8,6 +8,12 @@ use std::time::Duration;
 /// A step with running answers in it takes about this long at most.
 pub(crate) const STEP: Duration = Duration::from_millis(80);
 
+/// A step of prompts alone takes about this long at most: whoever comes meanwhile waits for it. On a fast device such a step holds several
+/// of the pieces a plugin computes at once, and the device does not stand still between them.
+const ALONE: Duration = Duration::from_millis(250);
+/// Prompts alone get this many rows, however slow the machine: smaller batches are slower by the row.
+const ALONE_ROWS: usize = 512;
+
 /// Rows of a step until there is a measure.
 const FIRST_ROWS: usize = 64;
 /// The least progress a prompt makes per step, however slow the machine.
@@ -38,6 +44,11 @@ impl Pace {
         self.wide.map_or(FIRST_ROWS, |rate| (rate * STEP.as_secs_f64()) as usize).max(LEAST_ROWS)
     }
 
+    /// Rows of a step in which no answer runs.
+    pub(crate) fn rows_alone(&self) -> usize {
+        self.wide.map_or(0, |rate| (rate * ALONE.as_secs_f64()) as usize).max(ALONE_ROWS)
+    }
+
     /// How long a batch will take, if that is known.
     pub(crate) fn predict(&self, rows: usize, prompt_rows: usize) -> Option<Duration> {
         let seconds = if prompt_rows == 0 { self.narrow? } else { rows as f64 / self.wide? };
@@ -66,6 +77,17 @@ mod tests {
             pace.record(rows, rows - 1, cost(rows));
         }
         assert!((50..=62).contains(&rows), "{rows} rows");
+    }
+
+    #[test]
+    fn prompts_alone_take_what_fits_into_a_quarter_of_a_second_and_never_little() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.rows_alone(), 512);
+        pace.record(512, 512, Duration::from_secs(3));
+        assert_eq!(pace.rows_alone(), 512);
+        let mut pace = Pace::default();
+        pace.record(512, 512, Duration::from_millis(16));
+        assert_eq!(pace.rows_alone(), 8000);
     }
 
     #[test]

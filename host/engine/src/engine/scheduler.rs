@@ -206,7 +206,10 @@ impl Scheduler {
             return Ok(());
         }
         let mut shares = std::mem::take(&mut self.shares);
-        plan(&pending, self.limits.batch.max(self.limits.sequences) as usize, self.pace.rows_per_step(), &mut shares);
+        let most = self.limits.batch.max(self.limits.sequences) as usize;
+        // A step must have room for one row of every sequence.
+        let alone = self.pace.rows_alone().max(self.limits.sequences as usize);
+        plan(&pending, most.min(alone), self.pace.rows_per_step(), &mut shares);
         let result = self.compute(&shares);
         self.shares = shares;
         result

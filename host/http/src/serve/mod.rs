@@ -90,6 +90,10 @@ impl Server {
             None => std::env::current_exe().map_err(|error| ServeError::Renderer(error.to_string()))?,
         };
         let metrics = Arc::new(Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?);
+        models.observe({
+            let metrics = Arc::clone(&metrics);
+            Box::new(move |event| metrics.lifecycle(event))
+        });
         let app = App {
             models,
             templates: Arc::new(Renderer::new(renderer)),

@@ -77,6 +77,7 @@ async fn metrics_count_requests_tokens_failures_and_workers() {
         "onebit_completion_tokens_total{model=\"org/demo:1b\"} 4",
         "onebit_prefill_seconds_count{model=\"org/demo:1b\"} 1",
         "onebit_queue_seconds_bucket{model=\"org/demo:1b\",le=\"0.001\"} 1",
+        "onebit_model_unloads_total{model=\"org/demo:1b\",reason=\"evicted\"} 1",
         "onebit_worker_restarts_total{model=\"org/demo:1b\"} 2",
         "onebit_worker_memory_measured_bytes{model=\"org/demo:1b\",plugin=\"scripted\",device=\"cpu\"} 900",
     ] {

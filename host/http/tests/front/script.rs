@@ -12,6 +12,7 @@ use onebit_engine::{
 use onebit_http::errors::{ApiError, Kind, unknown_model};
 use onebit_http::models::{Defaults, Events, Leased, ModelCard, WorkerPhase, WorkerState};
 use onebit_http::{HttpConfig, Listen, Models, Server};
+use onebit_worker::{Lifecycle, UnloadReason};
 
 /// ChatML, as the demo model has it.
 pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
@@ -133,6 +134,11 @@ impl Script {
 impl Models for Script {
     fn cards(&self) -> Vec<ModelCard> {
         vec![ModelCard { id: "org/demo:1b".into(), aliases: vec!["demo".into()], created: 1_700_000_000 }]
+    }
+
+    fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>) {
+        // As if it had happened before anybody asked.
+        observer(&Lifecycle::Unloaded { model: "org/demo:1b".into(), reason: UnloadReason::Evicted });
     }
 
     fn workers(&self) -> Vec<WorkerState> {

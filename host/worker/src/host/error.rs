@@ -54,7 +54,7 @@ pub enum HostError {
         found: String,
     },
     /// The model was not ready before the caller's deadline. Its load goes on only if others wait for it.
-    #[error("{model} was not ready within {:.1} s; try again with more patience", waited.as_secs_f32())]
+    #[error("{model} was not ready within {:.1} s; it may still be loading: ask again later", waited.as_secs_f32())]
     Deadline {
         /// The model.
         model: String,
