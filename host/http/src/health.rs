@@ -38,6 +38,13 @@ struct ReadyModel {
     plugin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
+    /// Measured; before the first measurement what the plugin said it would need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_active: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_waiting: Option<u64>,
 }
 
 impl From<WorkerState> for ReadyModel {
@@ -48,6 +55,9 @@ impl From<WorkerState> for ReadyModel {
             detail: worker.detail,
             plugin: Some(worker.plugin),
             device: Some(worker.device),
+            memory_bytes: Some(if worker.memory_measured > 0 { worker.memory_measured } else { worker.memory_estimated }),
+            requests_active: Some(worker.active),
+            requests_waiting: Some(worker.waiting),
         }
     }
 }
@@ -73,6 +83,9 @@ pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, Que
             detail: Some("the first request to this model loads it".to_owned()),
             plugin: None,
             device: None,
+            memory_bytes: None,
+            requests_active: None,
+            requests_waiting: None,
         },
     };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

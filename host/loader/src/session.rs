@@ -11,7 +11,8 @@ use crate::model::{ForwardParts, ModelInner};
 use crate::plugin::{absent, call};
 use crate::{Allocation, Batch, ForwardLimits, Input, PluginError, SessionArgs, Status, raw};
 
-/// Logits of the rows that wanted them, in batch order. Valid until the next call on the session. No value is NaN or +∞.
+/// Logits of the rows that wanted them, in batch order. Valid until the next call on the session. Their number is right; a value may be
+/// NaN or +∞, which whoever chooses from a row sees in the pass that it makes over it anyway, and which is then that row's fault alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Logits<'a> {
     data: &'a [f32],
@@ -138,10 +139,6 @@ impl Session {
         }
         // SAFETY: owned by the session and valid until the next call on it, which the borrow of `self` keeps away.
         let data = unsafe { raw::slice(out.data, wanted * vocabulary, "logits") }?;
-        if let Some(index) = first_unusable(data) {
-            let (row, token) = (index / vocabulary, index % vocabulary);
-            return Err(PluginError::broken(format!("the logit of token {token} in row {row} is {}", data[index])));
-        }
         Ok(Logits { data, vocabulary })
     }
 
@@ -271,24 +268,4 @@ fn invalid(message: impl Into<String>) -> PluginError {
 
 fn not_offered(name: &str) -> PluginError {
     PluginError::new(Status::UNSUPPORTED, format!("this plugin does not offer {name}"))
-}
-
-/// The first value that no sampler can use. −∞ is a way to say "never" and stays.
-fn first_unusable(data: &[f32]) -> Option<usize> {
-    // Without a branch per value, so that it costs a few microseconds per row.
-    let bad = data.iter().fold(false, |bad, value| bad | value.is_nan() | (*value == f32::INFINITY));
-    if bad { data.iter().position(|value| value.is_nan() || *value == f32::INFINITY) } else { None }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::first_unusable;
-
-    #[test]
-    fn nan_and_plus_infinity_are_found_and_minus_infinity_is_allowed() {
-        assert_eq!(first_unusable(&[0.0, f32::NEG_INFINITY, 1.0]), None);
-        assert_eq!(first_unusable(&[0.0, f32::NAN, 1.0]), Some(1));
-        assert_eq!(first_unusable(&[0.0, 1.0, f32::INFINITY]), Some(2));
-        assert_eq!(first_unusable(&[]), None);
-    }
 }

@@ -124,7 +124,6 @@ fn failures_and_panics_in_a_plugin_are_typed_and_print_nothing() {
         ("memory-open", "out_of_device_memory: told to have no memory"),
         ("memory-forward", "want=1099511627776 free=1048576"),
         ("lost-forward", "device_lost: told to lose the device"),
-        ("nan-forward", "the logit of token 7 in row 0 is NaN"),
         ("thread-close", "fine"),
         ("leak-forward", "fine"),
         ("no-such-fault", "there is no fault \"no-such-fault\""),

@@ -3,12 +3,13 @@
 //! llama.cpp states the reason of a failed load only in its log. So while a [`Listener`] lives, warnings and errors are also kept for the
 //! error that the caller makes of them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use llama_cpp_sys_2 as sys;
-use onebit_sdk::{Host, Level};
+use onebit_sdk::{Cancel, Host, Level};
 
 /// Most lines that a listener keeps.
 const KEPT: usize = 32;
@@ -21,6 +22,27 @@ static LISTENING: Mutex<()> = Mutex::new(());
 thread_local! {
     /// A line that has not ended yet, with its level: ggml writes long lines in pieces.
     static OPEN: RefCell<(u32, String)> = const { RefCell::new((sys::GGML_LOG_LEVEL_NONE, String::new())) };
+    /// The flag of the work that this thread does.
+    static CANCEL: Cell<*const u32> = const { Cell::new(core::ptr::null()) };
+}
+
+/// Does work that may be cancelled. llama.cpp speaks of a batch that was stopped as of an error; that somebody left is none.
+pub fn cancellable<T>(cancel: Cancel<'_>, work: impl FnOnce() -> T) -> T {
+    CANCEL.set(cancel.as_ptr());
+    let done = work();
+    CANCEL.set(core::ptr::null());
+    done
+}
+
+fn is_cancelled() -> bool {
+    let flag = CANCEL.get();
+    // SAFETY: set by `cancellable` for the length of its call, during which the flag lives; the cast only drops `const`.
+    !flag.is_null() && unsafe { AtomicU32::from_ptr(flag.cast_mut()) }.load(Ordering::Relaxed) != 0
+}
+
+/// What llama.cpp warns of although all is well: one context holds several sequences, none of which is longer than the host lets it be.
+fn is_no_news(line: &str) -> bool {
+    line.contains("n_ctx_seq") && line.contains("n_ctx_train")
 }
 
 /// Routes all logs and the last words before an abort to `host`. The first call counts.
@@ -93,6 +115,7 @@ fn emit(level: u32, line: &str) {
         return;
     }
     let level = match level {
+        _ if is_cancelled() || is_no_news(line) => Level::Debug,
         sys::GGML_LOG_LEVEL_ERROR => Level::Error,
         sys::GGML_LOG_LEVEL_WARN => Level::Warn,
         // What llama.cpp calls information is a page per load: for the author of the plugin.

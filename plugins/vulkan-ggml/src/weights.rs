@@ -11,7 +11,7 @@ use onebit_weights::GgufFacts;
 
 use crate::border;
 use crate::failure;
-use crate::logs::Listener;
+use crate::logs::{self, Listener};
 use crate::modules::DeviceHandle;
 use crate::settings::Settings;
 
@@ -209,7 +209,7 @@ impl Context {
     pub unsafe fn decode(&mut self, batch: &sys::llama_batch, cancel: Cancel<'_>) -> Result<i32, String> {
         self.cancel.store(cancel.as_ptr().cast_mut(), Ordering::Release);
         // SAFETY: the caller's promise; `&mut self` makes this the only thread.
-        let answer = unsafe { border::decode(self.as_ptr(), batch) };
+        let answer = logs::cancellable(cancel, || unsafe { border::decode(self.as_ptr(), batch) });
         self.cancel.store(core::ptr::null_mut(), Ordering::Release);
         answer
     }

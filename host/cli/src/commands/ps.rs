@@ -34,8 +34,17 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let text = |model: &Value, field: &str| model.get(field).and_then(Value::as_str).unwrap_or("-").to_owned();
-    let rows = models.iter().map(|model| ["id", "status", "plugin", "device", "detail"].map(|field| text(model, field)).to_vec());
-    output::line(output::table(&["model", "state", "plugin", "device", "detail"], rows))
+    let count = |model: &Value, field: &str| model.get(field).and_then(Value::as_u64).unwrap_or(0);
+    let rows = models.iter().map(|model| {
+        let requests = match (count(model, "requests_active"), count(model, "requests_waiting")) {
+            (0, 0) => "-".to_owned(),
+            (active, 0) => format!("{active} running"),
+            (active, waiting) => format!("{active} running, {waiting} waiting"),
+        };
+        let memory = output::bytes(count(model, "memory_bytes"));
+        vec![text(model, "id"), text(model, "status"), text(model, "plugin"), text(model, "device"), memory, requests, text(model, "detail")]
+    });
+    output::line(output::table(&["model", "state", "plugin", "device", "memory", "requests", "detail"], rows))
 }
 
 async fn ask(listen: &Listen, key: Option<&str>) -> Result<Value, Failure> {

@@ -93,7 +93,7 @@ fn run(socket: UnixStream) -> Result<(), ChildError> {
 }
 
 fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &CancelFlag) {
-    tracing::info!(model = order.model, plugin = order.plugin_id, device = order.device.id, "loading");
+    tracing::info!(plugin = order.plugin_id, device = order.device.id, "loading");
     let outlet = outbox.outlet();
     let mut told: Option<Instant> = None;
     let mut progress = |fraction| {
@@ -122,7 +122,7 @@ fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &Cance
             return;
         }
     };
-    tracing::info!(model = order.model, context = facts.context, slots = facts.slots, "ready");
+    tracing::info!(context = facts.context, slots = facts.slots, "ready");
     outlet.push(FromWorker::Ready { facts: Box::new(facts), stats: Stats { progress: 0, ..process::measure() } });
     outlet.flush();
     while let Some(message) = inbox.next() {
@@ -131,5 +131,5 @@ fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &Cance
         }
         server.handle(message);
     }
-    tracing::info!(model = order.model, "ending");
+    tracing::info!("ending");
 }
