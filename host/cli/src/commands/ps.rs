@@ -42,7 +42,15 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
             (active, waiting) => format!("{active} running, {waiting} waiting"),
         };
         let memory = output::bytes(count(model, "memory_bytes"));
-        vec![text(model, "id"), text(model, "status"), text(model, "plugin"), text(model, "device"), memory, requests, text(model, "detail")]
+        vec![
+            text(model, "id"),
+            text(model, "status"),
+            text(model, "plugin"),
+            text(model, "device"),
+            memory,
+            requests,
+            text(model, "detail"),
+        ]
     });
     output::line(output::table(&["model", "state", "plugin", "device", "memory", "requests", "detail"], rows))
 }
