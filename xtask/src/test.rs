@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
             command.env("ONEBIT_DIST", dist);
         }
         // As the plugin's `plugin.toml` has it for a worker: these tests load the plugin into their own processes, several at a time.
-        command.env("GOMP_SPINCOUNT", "10000");
+        command.env("GOMP_SPINCOUNT", "500");
         command
     };
 

@@ -48,11 +48,11 @@ enum Piece {
 const PIECE: Duration = Duration::from_millis(40);
 
 impl Piece {
-    fn rows(&self, all: usize) -> usize {
-        match *self {
-            Self::Whole => all,
-            Self::Timed { ubatch, rate } => ubatch * rate.map_or(1, |rate| (rate * PIECE.as_secs_f64()) as usize / ubatch).max(1),
-        }
+    /// Of `left` rows, those to compute next. A rest smaller than a ubatch is not left over.
+    fn rows(&self, left: usize) -> usize {
+        let Self::Timed { ubatch, rate } = *self else { return left };
+        let ubatches = rate.map_or(1, |rate| (rate * PIECE.as_secs_f64()) as usize / ubatch).max(1);
+        if left < ubatch * (ubatches + 1) { left } else { ubatch * ubatches }
     }
 
     fn computed(&mut self, rows: usize, took: Duration) {
@@ -238,7 +238,7 @@ impl Session for GgmlSession {
         let mut last_wanted = 0;
         let mut from = 0;
         while from < rows {
-            let to = rows.min(from + self.piece.rows(rows));
+            let to = from + self.piece.rows(rows - from);
             let begin = Instant::now();
             let done = batch.cancel.check().and_then(|()| self.compute(batch, from, to));
             if let Err(error) = done {
@@ -347,6 +347,7 @@ mod tests {
         assert_eq!(piece.rows(4096), 512, "nothing is known yet");
         piece.computed(512, Duration::from_millis(13));
         assert_eq!(piece.rows(4096), 3 * 512);
+        assert_eq!((piece.rows(1600), piece.rows(2047), piece.rows(2048)), (1600, 2047, 1536), "a rest would be a call of its own");
         piece.computed(8, Duration::from_millis(4));
         assert_eq!(piece.rows(4096), 3 * 512, "a few rows say nothing about many");
         piece.computed(1536, Duration::from_millis(900));
