@@ -43,7 +43,7 @@ impl Default for SupervisorConfig {
             memory_budget: None,
             memory_patience: Duration::from_secs(60),
             greeting_patience: Duration::from_secs(10),
-            load_stall: Duration::from_secs(60),
+            load_stall: Duration::from_secs(120),
             step_stall: Duration::from_secs(120),
             unload_patience: Duration::from_secs(30),
             stop_patience: Duration::from_secs(1),
