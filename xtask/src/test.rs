@@ -106,6 +106,7 @@ pub fn run(args: &Args) -> Result<()> {
             Ok(())
         });
     }
+    let spins = worker_variable("GOMP_SPINCOUNT")?;
     let environment = |mut command: Command, dist: Option<&PathBuf>| {
         if let Some(folder) = model.get().and_then(|file| file.parent()) {
             command.env("ONEBIT_TEST_MODELS", folder);
@@ -113,8 +114,8 @@ pub fn run(args: &Args) -> Result<()> {
         if let Some(dist) = dist {
             command.env("ONEBIT_DIST", dist);
         }
-        // As the plugin's `plugin.toml` has it for a worker: these tests load the plugin into their own processes, several at a time.
-        command.env("GOMP_SPINCOUNT", "500");
+        // Some tests load the plugin into their own process, and several run at a time: their threads wait as a worker's do.
+        command.env("GOMP_SPINCOUNT", &spins);
         command
     };
 
@@ -158,6 +159,14 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("{} failed", tally.failed);
     }
     Ok(())
+}
+
+/// What the plugin's `plugin.toml` sets for its workers.
+fn worker_variable(name: &str) -> Result<String> {
+    let file = paths::root().join("plugins/vulkan-ggml/plugin.toml");
+    let table: toml::Table = std::fs::read_to_string(&file)?.parse()?;
+    let value = table.get("environment").and_then(|environment| environment.get(name)).and_then(toml::Value::as_str);
+    value.map(str::to_owned).with_context(|| format!("{} sets no {name}", file.display()))
 }
 
 fn runner(nextest: bool, words: &[&str]) -> Result<Command> {

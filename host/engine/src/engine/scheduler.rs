@@ -145,6 +145,10 @@ impl Scheduler {
     /// other, and their answers stay in step. The moment is a small part of what the first will take anyway, so nobody notices it.
     fn gather(&mut self) {
         let rows: usize = self.waiting.iter().map(|job| job.prompt.len()).sum();
+        // Woken for something else.
+        if rows == 0 {
+            return;
+        }
         let Some(time) = self.pace.predict(rows, rows) else { return };
         let until = Instant::now() + (time / GATHER_SHARE).min(GATHER_MOST);
         while self.waiting.len() < self.slots.len()
