@@ -25,8 +25,14 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let http = http_config(&invocation.settings)?;
     // Told before the folders are looked at: a wrong address or a missing key should not wait for a slow disk.
     http.check()?;
+    let patience = invocation.settings.get(&table::START_TIMEOUT)?.0.unwrap_or(VERY_LONG);
+    if patience.is_zero() {
+        return Err(
+            Failure::new(Exit::Usage, "start_timeout is 0: every request would be refused").next("Give a time such as 10m, or forever.")
+        );
+    }
     let (runtime, host) = open::with_runtime(open::config(invocation)?, open::runtime()?)?;
-    let models = HostModels::new(host.clone(), invocation.settings.get(&table::START_TIMEOUT)?.0.unwrap_or(VERY_LONG));
+    let models = HostModels::new(host.clone(), patience);
     runtime.block_on(serve(host, models, http))
 }
 

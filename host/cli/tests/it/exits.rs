@@ -130,6 +130,12 @@ fn an_open_server_needs_a_key_or_the_word_insecure() {
 }
 
 #[test]
+fn a_server_that_would_refuse_everything_does_not_start() {
+    let said = User::new().run(&["serve", "--listen", "127.0.0.1:0", "--start-timeout", "0s"]).ends_with_code(2);
+    assert!(said.err.contains("start_timeout") && said.err.contains("10m"), "{}", said.err);
+}
+
+#[test]
 fn what_does_not_exist_has_one_code_everywhere() {
     let user = User::new();
     for args in [
