@@ -49,6 +49,18 @@ impl OptionSpec {
     }
 }
 
+/// What a plugin's process needs beyond its own folder, the model, and the nodes of its kinds of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Needs {
+    /// Sockets to other machines. Given only if the configuration names the plugin.
+    #[serde(default)]
+    pub network: bool,
+    /// MiB that it may keep on disk between runs, compiled shaders for example, in a folder of its own that may be emptied at any time. 0 = it writes nothing.
+    #[serde(default)]
+    pub cache_mib: u32,
+}
+
 /// The file, schema 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,6 +89,9 @@ pub struct PluginToml {
     /// Model file formats it reads: `gguf`.
     #[serde(default)]
     pub formats: Vec<String>,
+    /// What its process may do beyond computing. Asking is not getting: the configuration must grant it.
+    #[serde(default)]
+    pub needs: Needs,
     /// Environment variables set when its process is spawned.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -97,10 +112,15 @@ const KEYS: &[&str] = &[
     "homepage",
     "device_kinds",
     "formats",
+    "needs",
     "environment",
     "option",
 ];
+const NEEDS_KEYS: &[&str] = &["network", "cache_mib"];
 const OPTION_KEYS: &[&str] = &["name", "kind", "default", "help"];
+
+/// MiB of cache that a plugin may ask for.
+const MAX_CACHE_MIB: u32 = 4096;
 
 /// Bytes of a `plugin.toml` that are read at most.
 pub(crate) const MAX_TOML: u64 = 64 << 10;
@@ -117,6 +137,9 @@ impl PluginToml {
         };
         let table: toml::Table = toml::from_str(text).map_err(one_line)?;
         check_keys(table.keys(), KEYS, "")?;
+        if let Some(needs) = table.get("needs").and_then(toml::Value::as_table) {
+            check_keys(needs.keys(), NEEDS_KEYS, " in [needs]")?;
+        }
         for option in table.get("option").and_then(toml::Value::as_array).into_iter().flatten() {
             if let Some(option) = option.as_table() {
                 check_keys(option.keys(), OPTION_KEYS, " in [[option]]")?;
@@ -154,6 +177,9 @@ impl PluginToml {
                     "[environment] {name}: the dynamic linker's variables are not allowed; give the library a RUNPATH of $ORIGIN"
                 ));
             }
+        }
+        if self.needs.cache_mib > MAX_CACHE_MIB {
+            return Err(format!("[needs] cache_mib is {}, at most {MAX_CACHE_MIB} are given", self.needs.cache_mib));
         }
         for option in &self.options {
             if let Some(default) = option.default.as_deref().filter(|default| !option.accepts(default)) {
@@ -220,6 +246,11 @@ help = "How fast"
         assert_eq!(wrong("\"libx.so\"", "\"../libx.so\""), r#"library "../libx.so" is not a file name in the plugin's folder"#);
         assert_eq!(wrong("schema = 1", "schema = 2"), "schema is 2, this host reads schema 1");
         assert!(wrong("\"1.0.0\"", "\"1\"").starts_with("version \"1\" is no semantic version"));
+        assert_eq!(
+            wrong("[[option]]", "[needs]\nnetwrok = true\n[[option]]"),
+            r#"unknown key "netwrok" in [needs]; did you mean "network"?"#
+        );
+        assert!(wrong("[[option]]", "[needs]\ncache_mib = 5000\n[[option]]").contains("at most 4096"));
         assert!(wrong("[\"cpu\"]", "[\"gpu\"]").contains("unknown variant"));
         assert!(wrong("default = \"3\"", "default = \"fast\"").contains("is not of kind Integer"));
         assert!(PluginToml::parse(&format!("{GOOD}\n[environment]\nLD_PRELOAD = \"x\"\n")).expect_err("wrong").contains("LD_PRELOAD"));
