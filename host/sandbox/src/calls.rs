@@ -4,10 +4,9 @@
 //!
 //! * most calls raise SIGSYS; the process's handler (see the loader) counts them and makes them fail with EPERM, so that a library that only
 //!   tried goes on, and the host hears of it. Without a handler the process ends, which the host decodes as SIGSYS;
-//! * calls that the C library tries first and has a substitute for fail quietly, so that it takes the substitute;
-//! * calls whose harm lies in an argument (signals to others, tracing through `prctl`, typing into a terminal) are compared by argument.
-//!
-//! Processes cannot be started in any way: `clone` must make a thread, and `clone3`, whose arguments a filter cannot see, does not exist.
+//! * `clone3`, whose arguments a filter cannot see, does not exist, so the C library takes `clone`; and `clone` makes threads only. That, and
+//!   what else cannot be a trap, fails quietly with EPERM;
+//! * calls whose harm lies in an argument (signals to others, the process's ties, typing into a terminal) are compared by argument.
 
 use std::collections::BTreeMap;
 
@@ -77,6 +76,12 @@ const NETWORK: &[libc::c_long] = &[libc::SYS_connect, libc::SYS_bind, libc::SYS_
 /// Families of sockets of the network; the last asks the kernel for addresses. Not those to other programs of this machine.
 const FAMILIES: &[libc::c_int] = &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
+/// Start a process, and nothing else.
+#[cfg(target_arch = "x86_64")]
+const PROCESSES: &[libc::c_long] = &[libc::SYS_fork, libc::SYS_vfork];
+#[cfg(not(target_arch = "x86_64"))]
+const PROCESSES: &[libc::c_long] = &[];
+
 /// What `prctl` may do: names of threads and of memory, questions, and giving up more.
 const PRCTL: &[libc::c_int] = &[
     libc::PR_SET_NAME,
@@ -101,28 +106,24 @@ const FCNTLS: &[libc::c_int] = &[libc::F_SETOWN, F_SETSIG, F_SETOWN_EX];
 const F_SETSIG: libc::c_int = 10;
 const F_SETOWN_EX: libc::c_int = 15;
 
-/// Puts the filters up; `false` = this kernel has none.
-pub(crate) fn filter(network: bool) -> Result<bool, Error> {
-    if !offered() {
-        return Ok(false);
-    }
+/// Puts the filters up.
+pub(crate) fn filter(network: bool) -> Result<(), Error> {
     let failed = |error: &dyn core::fmt::Display| Error::Kernel { layer: "filter of system calls (seccomp)", reason: error.to_string() };
-    // The strictest answer of all filters wins, and a trap is stricter than an error: a quiet refusal must be allowed by the first filter.
-    let filters = [
-        SeccompFilter::new(allowed(network).map_err(|error| failed(&error))?, SeccompAction::Trap, SeccompAction::Allow, machine()),
-        SeccompFilter::new(
-            quiet().map_err(|error| failed(&error))?,
-            SeccompAction::Allow,
-            SeccompAction::Errno(libc::EPERM as u32),
-            machine(),
-        ),
-        SeccompFilter::new(absent(), SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), machine()),
+    // The strictest answer of all filters wins, and a trap is stricter than an error: a quiet refusal must be allowed by the list. The list
+    // comes last, because it does not allow putting up filters.
+    let program = |rules: Result<Rules, _>, other, listed| -> Result<BpfProgram, seccompiler::BackendError> {
+        BpfProgram::try_from(SeccompFilter::new(rules?, other, listed, machine())?)
+    };
+    let refuse = |errno: libc::c_int| SeccompAction::Errno(errno.unsigned_abs());
+    let programs = [
+        program(Ok(absent()), SeccompAction::Allow, refuse(libc::ENOSYS)),
+        program(quiet(), SeccompAction::Allow, refuse(libc::EPERM)),
+        program(allowed(network), SeccompAction::Trap, SeccompAction::Allow),
     ];
-    for filter in filters {
-        let program: BpfProgram = filter.and_then(BpfProgram::try_from).map_err(|error| failed(&error))?;
-        seccompiler::apply_filter(&program).map_err(|error| failed(&error))?;
+    for program in programs {
+        seccompiler::apply_filter(&program.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Whether this kernel filters system calls.
@@ -144,15 +145,12 @@ type Rules = BTreeMap<i64, Vec<Rule>>;
 
 fn allowed(network: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = ALLOWED.iter().chain(ALLOWED_OLD).map(|call| (*call, Vec::new())).collect();
-    // Refused by the filters after this one.
-    rules.insert(libc::SYS_clone3, Vec::new());
+    // What another filter refuses quietly, this one must allow.
+    rules.extend([libc::SYS_clone, libc::SYS_clone3].into_iter().chain(PROCESSES.iter().copied()).map(|call| (call, Vec::new())));
     if network {
         rules.extend(NETWORK.iter().map(|call| (*call, Vec::new())));
         rules.insert(libc::SYS_socket, any_of(0, FAMILIES)?);
     }
-    // Threads only.
-    let thread = libc::CLONE_THREAD as u64;
-    rules.insert(libc::SYS_clone, vec![Rule::new(vec![Condition::new(0, Width::Qword, Is::MaskedEq(thread), thread)?])?]);
     // Signals: to this process; 0 is its group, which it leads and in which nobody else is.
     let own = std::process::id().cast_signed();
     rules.insert(libc::SYS_kill, any_of(0, &[own, 0])?);
@@ -169,12 +167,17 @@ fn allowed(network: bool) -> Result<Rules, seccompiler::BackendError> {
 /// Fail with EPERM without a word to anybody.
 fn quiet() -> Result<Rules, seccompiler::BackendError> {
     let ioctls = IOCTLS.iter().map(|request| Rule::new(vec![Condition::new(1, Width::Dword, Is::Eq, *request)?]));
-    Ok(BTreeMap::from([
+    let thread = Condition::new(0, Width::Qword, Is::MaskedEq(libc::CLONE_THREAD as u64), 0)?;
+    let mut rules: Rules = PROCESSES.iter().map(|call| (*call, Vec::new())).collect();
+    rules.extend([
+        // The C library blocks all signals while it starts a process: a trap would end the process, where a library can deal with an error.
+        (libc::SYS_clone, vec![Rule::new(vec![thread])?]),
         // The handler that counts refusals stays where it is.
         (libc::SYS_rt_sigaction, any_of(0, &[libc::SIGSYS])?),
         (libc::SYS_ioctl, ioctls.collect::<Result<_, _>>()?),
         (libc::SYS_fcntl, any_of(1, FCNTLS)?),
-    ]))
+    ]);
+    Ok(rules)
 }
 
 /// An argument that is an `int` of the kernel's: its upper half means nothing.
@@ -197,11 +200,6 @@ fn absent() -> Rules {
 const NAMES: &[(libc::c_long, &str, &str)] = &[
     (libc::SYS_execve, "execve", "start a program"),
     (libc::SYS_execveat, "execveat", "start a program"),
-    (libc::SYS_clone, "clone", "start a process"),
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_fork, "fork", "start a process"),
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_vfork, "vfork", "start a process"),
     (libc::SYS_socket, "socket", "open a network socket"),
     (libc::SYS_connect, "connect", "connect to somebody"),
     (libc::SYS_bind, "bind", "listen for others"),
@@ -259,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_has_a_name_because_it_is_refused_is_not_allowed_by_mistake() {
-        let by_argument = [libc::SYS_clone, libc::SYS_kill, libc::SYS_tgkill, libc::SYS_prctl, libc::SYS_prlimit64];
+        let by_argument = [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_prctl, libc::SYS_prlimit64];
         let allowed = allowed(false).unwrap();
         for (call, name, _) in NAMES {
             let bare = allowed.get(call).is_some_and(Vec::is_empty);

@@ -52,7 +52,7 @@ fn main() {
     }
     say_raw(&writer, &encode(&Hello::ours()).expect("fits"));
     let _: Hello = host.next();
-    let ToWorker::Load(order) = host.next() else { panic!("no order") };
+    let ToWorker::Load { order, .. } = host.next() else { panic!("no order") };
     load(&script, &order, &writer);
 
     let running = Arc::new(Mutex::new(HashMap::<u64, Arc<AtomicBool>>::new()));
@@ -76,7 +76,7 @@ fn main() {
             }
             ToWorker::Shutdown if script[0] == "stubborn" => eprintln!("I stay"),
             ToWorker::Shutdown => return,
-            ToWorker::Load(_) => panic!("a second order"),
+            ToWorker::Load { .. } => panic!("a second order"),
         }
     }
 }
@@ -121,7 +121,7 @@ fn load(script: &[&str], order: &LoadOrder, writer: &Writer) {
     }
     let rss_bytes = std::env::var("SCRIPT_RSS").ok().and_then(|text| text.parse().ok()).unwrap_or(1 << 20);
     let stats = Stats { rss_bytes, ..Stats::default() };
-    say(writer, FromWorker::Ready { facts: Box::new(facts(order)), stats });
+    say(writer, FromWorker::Ready { facts: Box::new(facts(order)), stats, confinement: None });
     let writer = writer.clone();
     thread::spawn(move || {
         loop {

@@ -80,7 +80,8 @@ impl Host {
         let handle = tokio::runtime::Handle::try_current()
             .map_err(|error| HostError::Internal(format!("the host needs a tokio runtime to start on: {error}")))?;
         let supervisor = Supervisor::new_on(handle, crate::SupervisorConfig { exe: config.exe.clone(), ..config.supervisor.clone() });
-        let probe = crate::probe::ProbeConfig { exe: config.exe.clone(), ..config.probe.clone() };
+        let probe =
+            crate::probe::ProbeConfig { exe: config.exe.clone(), sandbox: config.supervisor.sandbox.clone(), ..config.probe.clone() };
         let inner = Inner {
             view: View::new(config.paths()),
             prober: Prober::new(probe, config.cache_dir.clone()),

@@ -4,6 +4,7 @@
 //! back as a whole. The front process holds [`Lease`]s and never maps a plugin.
 
 pub mod child;
+mod confine;
 mod death;
 mod error;
 pub mod host;
@@ -14,6 +15,7 @@ mod supervisor;
 #[cfg(test)]
 mod testing;
 
+pub use confine::SandboxConfig;
 pub use death::{Cause, Death, Hang};
 pub use error::WorkerError;
 pub use host::{Host, HostConfig, HostError, LeaseOptions, ModelState, ModelSummary, PluginOutcome, PluginReport};

@@ -42,7 +42,7 @@ pub struct LaunchSpec {
     pub chat_template: Option<String>,
     /// Set when this is not the first choice of the manifest: why the better ones were not taken. Shown with the status.
     pub fallback_note: Option<String>,
-    /// Environment variables of the worker process, on top of the host's own. Set at spawn; the host's environment is never changed.
+    /// Environment variables of the worker process, on top of what it gets of the host's own. Set at spawn; the host's environment is never changed.
     pub env: Vec<(String, String)>,
 }
 

@@ -425,7 +425,7 @@ async fn a_worker_whose_socket_closes_ends_even_while_its_plugin_hangs() {
             chat_template: None,
         };
         let ask = ToWorker::Generate { id: 1, request_id: "r".into(), request: Box::new(request("A")) };
-        for frame in [encode(&Hello::ours()), encode(&ToWorker::Load(Box::new(order))), encode(&ask)] {
+        for frame in [encode(&Hello::ours()), encode(&ToWorker::Load { order: Box::new(order), sandbox: Box::default() }), encode(&ask)] {
             ours.write_all(&frame.expect("fits")).expect("written");
         }
         tokio::time::sleep(Duration::from_millis(700)).await;

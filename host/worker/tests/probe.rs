@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use onebit_catalog::PluginEntry;
 use onebit_loader::devices::{Device, DeviceKind};
-use onebit_loader::{Inspection, Note, PluginFile, PluginToml};
+use onebit_loader::{Inspection, Needs, Note, PluginFile, PluginToml};
 use onebit_worker::probe::{ProbeConfig, Prober};
 
 /// What a good probe answers about one device.
@@ -59,6 +59,7 @@ fn entry(dir: &Path) -> PluginEntry {
         homepage: None,
         device_kinds: vec![DeviceKind::Cpu],
         formats: Vec::new(),
+        needs: Needs::default(),
         environment: [("GREETING".to_owned(), "hello".to_owned())].into(),
         options: Vec::new(),
     };

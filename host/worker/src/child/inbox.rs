@@ -11,56 +11,54 @@ use onebit_loader::CancelFlag;
 use rustix::event::{PollFd, PollFlags};
 
 use super::process::vanish;
-use crate::protocol::{Decoder, FrameError, Hello, ToWorker};
+use crate::protocol::{Decoder, ToWorker};
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-enum Item {
-    Greeting(Hello),
-    Message(ToWorker),
-}
-
 /// What the host said and nobody has dealt with yet.
 pub(super) struct Inbox {
-    items: Receiver<Item>,
+    messages: Receiver<ToWorker>,
 }
 
 impl Inbox {
-    /// Starts the thread. `cancel` is set when the host wants the worker to end, also in the middle of a load.
-    pub(super) fn start(socket: UnixStream, cancel: CancelFlag) -> std::io::Result<Self> {
-        let (sender, items) = unbounded();
+    /// Starts the thread. `decoder` holds what has arrived behind the order; `cancel` is set when the host wants the worker to end, also in the
+    /// middle of a load.
+    pub(super) fn start(socket: UnixStream, decoder: Decoder, cancel: CancelFlag) -> std::io::Result<Self> {
+        let (sender, messages) = unbounded();
         std::thread::Builder::new().name("worker-inbox".into()).spawn(move || {
-            let reason = read(socket, &sender, &cancel);
+            let reason = read(socket, decoder, &sender, &cancel);
             tracing::info!("ending at once: {reason}");
             vanish();
         })?;
-        Ok(Self { items })
-    }
-
-    /// The host's greeting.
-    pub(super) fn greeting(&self) -> Option<Hello> {
-        match self.items.recv() {
-            Ok(Item::Greeting(hello)) => Some(hello),
-            Ok(Item::Message(_)) | Err(_) => None,
-        }
+        Ok(Self { messages })
     }
 
     /// The next message; `None` never while the host lives.
     pub(super) fn next(&self) -> Option<ToWorker> {
-        match self.items.recv() {
-            Ok(Item::Message(message)) => Some(message),
-            Ok(Item::Greeting(_)) | Err(_) => None,
-        }
+        self.messages.recv().ok()
     }
 }
 
 /// Reads until the socket ends; says why.
-fn read(mut socket: UnixStream, items: &Sender<Item>, cancel: &CancelFlag) -> String {
-    let mut decoder = Decoder::new();
+fn read(mut socket: UnixStream, mut decoder: Decoder, messages: &Sender<ToWorker>, cancel: &CancelFlag) -> String {
     let mut bytes = vec![0; READ_BYTES];
-    let mut greeted = false;
     loop {
+        loop {
+            match decoder.take() {
+                Ok(Some(message)) => {
+                    if matches!(message, ToWorker::Shutdown) {
+                        cancel.set();
+                    }
+                    if messages.send(message).is_err() {
+                        // The main thread has finished; the process ends any moment.
+                        return "the worker has finished".into();
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => return error.to_string(),
+            }
+        }
         // A plain read would be woken by every write of ours that the host picks up: both ways of a socket share one queue of waiters.
         rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).ok();
         match socket.read(&mut bytes) {
@@ -68,28 +66,6 @@ fn read(mut socket: UnixStream, items: &Sender<Item>, cancel: &CancelFlag) -> St
             Ok(n) => decoder.space().extend_from_slice(&bytes[..n]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return error.to_string(),
-        }
-        loop {
-            let item = if greeted {
-                decoder.take().map(|message| message.map(Item::Message))
-            } else {
-                decoder.take().map(|hello| hello.map(Item::Greeting))
-            };
-            match item {
-                Ok(Some(item)) => {
-                    greeted = true;
-                    if matches!(item, Item::Message(ToWorker::Shutdown)) {
-                        cancel.set();
-                    }
-                    if items.send(item).is_err() {
-                        // The main thread has finished; the process ends any moment.
-                        return "the worker has finished".into();
-                    }
-                }
-                Ok(None) => break,
-                Err(FrameError::Malformed { reason, .. }) if !greeted => return format!("no greeting: {reason}"),
-                Err(error) => return error.to_string(),
-            }
         }
     }
 }

@@ -6,8 +6,9 @@
 use std::path::Path;
 
 use onebit_engine::{Engine, EngineError, EngineOptions, ModelFacts};
-use onebit_loader::{CancelFlag, HostSink, LoadError, OpenRequest, Plugin, PluginError};
+use onebit_loader::{CancelFlag, HostSink, Inspection, LoadError, OpenRequest, Plugin, PluginError, PluginFile};
 
+use crate::confine::ConfineError;
 use crate::protocol::{LoadFailure, LoadOrder, LoadStage};
 
 /// A model with an engine over it.
@@ -16,9 +17,19 @@ pub(crate) struct Loaded {
     pub(crate) facts: ModelFacts,
 }
 
-/// Loads. `progress` hears 0 ..= 1.
+/// Checks and loads, in a process that is not confined. `progress` hears 0 ..= 1.
 pub(crate) fn load(order: &LoadOrder, progress: &mut dyn FnMut(f32), cancel: &CancelFlag) -> Result<Loaded, LoadFailure> {
-    let plugin = map(order)?;
+    open(&inspect(order)?.file, order, progress, cancel)
+}
+
+/// Loads. From here on the plugin's code runs.
+pub(super) fn open(
+    file: &PluginFile,
+    order: &LoadOrder,
+    progress: &mut dyn FnMut(f32),
+    cancel: &CancelFlag,
+) -> Result<Loaded, LoadFailure> {
+    let plugin = map(file)?;
     let model = plugin
         .open(OpenRequest {
             path: &order.model_path,
@@ -54,10 +65,11 @@ pub(crate) fn load(order: &LoadOrder, progress: &mut dyn FnMut(f32), cancel: &Ca
     Ok(Loaded { engine, facts })
 }
 
-/// Checks the plugin's folder and maps its library.
-fn map(order: &LoadOrder) -> Result<Plugin, LoadFailure> {
-    let file = onebit_loader::inspect(&order.plugin_dir).map_err(|refusal| refused(refusal.to_string()))?.file;
-    for (what, found, wanted) in [("id", &file.toml.id, &order.plugin_id), ("version", &file.toml.version, &order.plugin_version)] {
+/// Checks the plugin's folder. Nothing of it runs.
+pub(super) fn inspect(order: &LoadOrder) -> Result<Inspection, LoadFailure> {
+    let inspection = onebit_loader::inspect(&order.plugin_dir).map_err(|refusal| refused(refusal.to_string()))?;
+    let toml = &inspection.file.toml;
+    for (what, found, wanted) in [("id", &toml.id, &order.plugin_id), ("version", &toml.version, &order.plugin_version)] {
         if found != wanted {
             let dir = Path::display(&order.plugin_dir);
             return Err(refused(format!(
@@ -65,11 +77,20 @@ fn map(order: &LoadOrder) -> Result<Plugin, LoadFailure> {
             )));
         }
     }
-    Plugin::load(&file, HostSink::tracing()).map_err(|error| match error {
+    Ok(inspection)
+}
+
+fn map(file: &PluginFile) -> Result<Plugin, LoadFailure> {
+    Plugin::load(file, HostSink::tracing()).map_err(|error| match error {
         LoadError::Entry { error, .. } => plugin_failure(LoadStage::Library, error),
         LoadError::Refused(refusal) => refused(refusal.to_string()),
         other => failure(LoadStage::Library, "library", other.to_string()),
     })
+}
+
+/// The process cannot be confined, so the plugin does not run.
+pub(super) fn unconfined(error: &ConfineError) -> LoadFailure {
+    failure(LoadStage::Sandbox, "sandbox", error.to_string())
 }
 
 fn failure(stage: LoadStage, status: &str, message: String) -> LoadFailure {

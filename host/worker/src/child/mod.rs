@@ -8,15 +8,19 @@
 //! |---|---|
 //! | `process` | moves the descriptors, ties the life to the host's |
 //! | `logging` | log lines as JSON on stderr |
+//! | `opening` | greeting and order, before there is a second thread |
 //! | `inbox`, `outbox` | the thread that reads the socket; how it is written |
 //! | `load` | plugin, model, engine |
+//! | `refusals` | what the sandbox refused, in the log |
 //! | `serve` | requests to the engine, events back |
 
 mod inbox;
 mod load;
 mod logging;
+mod opening;
 mod outbox;
 mod process;
+mod refusals;
 mod serve;
 
 use std::os::unix::net::UnixStream;
@@ -24,13 +28,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use onebit_loader::CancelFlag;
+use onebit_loader::{CancelFlag, PluginFile};
+use onebit_sandbox::Confinement;
 
 pub(crate) use load::{Loaded, load};
 pub(crate) use serve::{Outlet, Server};
 
-use crate::protocol::{FromWorker, Hello, LoadOrder, Stats, ToWorker};
+use crate::confine::SandboxConfig;
+use crate::protocol::{FromWorker, Hello, LoadFailure, LoadOrder, Stats, ToWorker};
 use inbox::Inbox;
+use opening::Opening;
 use outbox::Outbox;
 
 /// How often the host hears of a load's progress at most.
@@ -45,8 +52,8 @@ enum ChildError {
     System { what: &'static str, error: std::io::Error },
     #[error("the host greeted with {theirs:?}, this worker is {ours:?}: the program was replaced while the host ran; restart the host")]
     Build { ours: Box<Hello>, theirs: Box<Hello> },
-    #[error("the host did not say what to load")]
-    NoOrder,
+    #[error("the host did not say what to load: {0}")]
+    NoOrder(String),
 }
 
 /// The whole life of a worker process. The host's socket is descriptor 0.
@@ -72,27 +79,34 @@ pub fn worker_main() -> ExitCode {
     }
 }
 
-fn run(socket: UnixStream) -> Result<(), ChildError> {
+fn run(mut socket: UnixStream) -> Result<(), ChildError> {
     let system = |what| move |error| ChildError::System { what, error };
+    let Opening { order, sandbox, decoder } = Opening::with(&mut socket)?;
+    // Still one thread: from here on the process can do no more than the plugin may.
+    let prepared = prepare(&order, &sandbox);
     let reading = socket.try_clone().map_err(system("the socket cannot be shared between threads"))?;
-    // The greeting goes out first: a host of another build must be able to tell what it talks to.
     let outbox = Outbox::start(socket).map_err(system("the writing thread cannot be started"))?;
     let cancel = CancelFlag::new();
-    let inbox = Inbox::start(reading, cancel.clone()).map_err(system("the reading thread cannot be started"))?;
-
-    let theirs = inbox.greeting().ok_or(ChildError::NoOrder)?;
-    let ours = Hello::ours();
-    if !ours.agrees_with(&theirs) {
-        outbox.close();
-        return Err(ChildError::Build { ours: Box::new(ours), theirs: Box::new(theirs) });
-    }
-    let Some(ToWorker::Load(order)) = inbox.next() else { return Err(ChildError::NoOrder) };
-    serve_order(&order, &inbox, &outbox, &cancel);
+    let inbox = Inbox::start(reading, decoder, cancel.clone()).map_err(system("the reading thread cannot be started"))?;
+    serve_order(&order, prepared, &inbox, &outbox, &cancel);
     outbox.close();
     Ok(())
 }
 
-fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &CancelFlag) {
+/// A plugin whose files are checked, and what confines the process that will map it.
+struct Prepared {
+    file: PluginFile,
+    confinement: Option<Confinement>,
+}
+
+fn prepare(order: &LoadOrder, sandbox: &SandboxConfig) -> Result<Prepared, LoadFailure> {
+    let inspection = load::inspect(order)?;
+    let devices = std::slice::from_ref(&order.device);
+    let confinement = sandbox.enter(&inspection, Some(&order.model_path), devices).map_err(|error| load::unconfined(&error))?;
+    Ok(Prepared { file: inspection.file, confinement })
+}
+
+fn serve_order(order: &LoadOrder, prepared: Result<Prepared, LoadFailure>, inbox: &Inbox, outbox: &Outbox, cancel: &CancelFlag) {
     tracing::info!(plugin = order.plugin_id, device = order.device.id, "loading");
     let outlet = outbox.outlet();
     let mut told: Option<Instant> = None;
@@ -104,15 +118,16 @@ fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &Cance
             outlet.flush();
         }
     };
-    let loaded = match load(order, &mut progress, cancel) {
+    let loaded = prepared.and_then(|Prepared { file, confinement }| Ok((load::open(&file, order, &mut progress, cancel)?, confinement)));
+    let (Loaded { engine, facts }, confinement) = match loaded {
         Ok(loaded) => loaded,
         Err(failure) => {
+            refusals::tell();
             tracing::error!(status = failure.status, "{}", failure.message);
             outlet.push(FromWorker::LoadFailed(failure));
             return;
         }
     };
-    let Loaded { engine, facts } = loaded;
     let engine = Arc::new(engine);
     outbox.watch(engine.gauge());
     let server = match Server::start(engine, outlet.clone()) {
@@ -122,8 +137,9 @@ fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &Cance
             return;
         }
     };
-    tracing::info!(context = facts.context, slots = facts.slots, "ready");
-    outlet.push(FromWorker::Ready { facts: Box::new(facts), stats: Stats { progress: 0, ..process::measure() } });
+    let sandbox = confinement.as_ref().map_or_else(|| "exempted".to_owned(), ToString::to_string);
+    tracing::info!(context = facts.context, slots = facts.slots, sandbox, "ready");
+    outlet.push(FromWorker::Ready { facts: Box::new(facts), stats: Stats { progress: 0, ..process::measure() }, confinement });
     outlet.flush();
     while let Some(message) = inbox.next() {
         if matches!(message, ToWorker::Shutdown) {
@@ -131,5 +147,6 @@ fn serve_order(order: &LoadOrder, inbox: &Inbox, outbox: &Outbox, cancel: &Cance
         }
         server.handle(message);
     }
+    refusals::tell();
     tracing::info!("ending");
 }

@@ -14,8 +14,9 @@ use onebit_engine::{EngineError, Event, Gauge, Health};
 use rustix::net::{SendFlags, send};
 
 use super::process::measure;
+use super::refusals;
 use super::serve::Outlet;
-use crate::protocol::{FrameError, FromWorker, Hello, MAX_FRAME_BYTES, Stats, encode, encode_into};
+use crate::protocol::{FrameError, FromWorker, MAX_FRAME_BYTES, Stats, encode_into};
 
 /// How often the host hears how the worker is.
 const PULSE: Duration = Duration::from_millis(500);
@@ -82,6 +83,7 @@ impl Pen {
 
     /// How the worker is.
     fn report(&self, bytes: &mut Vec<u8>) {
+        refusals::tell();
         let Some(gauge) = self.gauge.get() else { return append(FromWorker::Stats(measure()), bytes) };
         let load = gauge.load();
         let stats = Stats { active: load.active, waiting: load.waiting, progress: gauge.progress().steps, ..measure() };
@@ -125,10 +127,8 @@ impl Pen {
 }
 
 impl Outbox {
-    /// Greets the host and starts the thread.
-    pub(super) fn start(mut socket: UnixStream) -> std::io::Result<Self> {
-        let greeting = encode(&Hello::ours()).map_err(std::io::Error::other)?;
-        socket.write_all(&greeting)?;
+    /// Starts the thread.
+    pub(super) fn start(socket: UnixStream) -> std::io::Result<Self> {
         let pen = Arc::new(Pen { socket, paper: Mutex::default(), call: Condvar::new(), gauge: OnceLock::new() });
         let thread = std::thread::Builder::new().name("worker-outbox".into()).spawn({
             let pen = pen.clone();
@@ -199,13 +199,10 @@ mod tests {
     fn read(mut socket: UnixStream) -> Vec<u64> {
         let mut decoder = Decoder::new();
         let mut bytes = vec![0; 3000];
-        let (mut ids, mut greeted) = (Vec::new(), false);
+        let mut ids = Vec::new();
         loop {
             let n = socket.read(&mut bytes).unwrap();
             decoder.space().extend_from_slice(&bytes[..n]);
-            if !greeted {
-                greeted = decoder.take::<Hello>().unwrap().is_some();
-            }
             while let Some(message) = decoder.take::<FromWorker>().unwrap() {
                 if let FromWorker::Event { id, .. } = message {
                     ids.push(id);

@@ -59,7 +59,8 @@ pub(super) fn measure() -> Stats {
     let mut pages = statm.split_ascii_whitespace().skip(1).map(|field| field.parse::<u64>().unwrap_or(0));
     let rss_bytes = pages.next().unwrap_or(0) * page;
     let rss_file_bytes = pages.next().unwrap_or(0) * page;
-    Stats { rss_bytes, rss_file_bytes, ..Stats::default() }
+    let refused_calls = onebit_loader::refused_calls().iter().map(|(_, count)| count).sum();
+    Stats { rss_bytes, rss_file_bytes, refused_calls, ..Stats::default() }
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl Server {
                 }
             }
             // The order and the end are matters of whoever owns this server.
-            ToWorker::Load(_) | ToWorker::Shutdown => {}
+            ToWorker::Load { .. } | ToWorker::Shutdown => {}
         }
     }
 

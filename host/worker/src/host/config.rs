@@ -33,7 +33,7 @@ pub struct HostConfig {
     pub keep_alive: KeepAlive,
     /// Limits and patience of the supervisor. Its `exe` is taken from above.
     pub supervisor: SupervisorConfig,
-    /// How probe processes are started. Its `exe` is taken from above.
+    /// How probe processes are started. Its `exe` is taken from above, its `sandbox` from the supervisor's.
     pub probe: ProbeConfig,
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 use super::message::{Answer, LINE_MAX, Question};
+use crate::confine::SandboxConfig;
 use crate::death::Cause;
 
 /// How probe processes are started.
@@ -27,11 +28,13 @@ pub struct ProbeConfig {
     pub command: OsString,
     /// How long a question may take.
     pub limit: Duration,
+    /// What the process may do once a plugin runs in it.
+    pub sandbox: SandboxConfig,
 }
 
 impl Default for ProbeConfig {
     fn default() -> Self {
-        Self { exe: None, command: "probe".into(), limit: Duration::from_secs(15) }
+        Self { exe: None, command: "probe".into(), limit: Duration::from_secs(15), sandbox: SandboxConfig::default() }
     }
 }
 
@@ -70,7 +73,7 @@ impl fmt::Display for Silence {
 }
 
 /// Asks. Blocks for at most the limit and a moment.
-pub(super) fn ask(config: &ProbeConfig, question: &Question, environment: &[(String, String)]) -> Result<Answer, Silence> {
+pub(super) fn ask(config: &ProbeConfig, question: &Question, environment: &[(OsString, OsString)]) -> Result<Answer, Silence> {
     let host = |what: &str, error: &dyn fmt::Display| Silence::Host(format!("{what}: {error}"));
     let deadline = Instant::now() + config.limit;
     let mut line = serde_json::to_vec(question).map_err(|error| host("the question cannot be written", &error))?;
@@ -137,7 +140,7 @@ struct Process {
 const STDERR_KEPT: usize = 4096;
 
 impl Process {
-    fn start(config: &ProbeConfig, question: &Question, environment: &[(String, String)], socket: OwnedFd) -> Result<Self, Silence> {
+    fn start(config: &ProbeConfig, question: &Question, environment: &[(OsString, OsString)], socket: OwnedFd) -> Result<Self, Silence> {
         let exe = config.exe.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
         let mut command = Command::new(&exe);
         command.arg0("onebit-host").arg(&config.command);
@@ -146,6 +149,7 @@ impl Process {
             Question::Probe { plugin_dir, .. } | Question::Fit { plugin_dir, .. } => command.arg("--plugin").arg(plugin_dir),
         };
         command
+            .env_clear()
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(socket))
             .stdout(Stdio::null())

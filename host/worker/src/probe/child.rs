@@ -10,8 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+use onebit_loader::devices::Device;
 use onebit_loader::{FitRequest, HostSink, LoadError, Plugin, Refusal};
 use rustix::process::{Resource, Rlimit, Signal};
+
+use crate::confine::SandboxConfig;
 
 use super::message::{Answer, LINE_MAX, Probed, Question};
 
@@ -62,28 +65,32 @@ fn shield() -> std::io::Result<()> {
 fn answer(question: Question) -> Answer {
     match question {
         Question::Devices => Answer::Devices(onebit_loader::devices::list()),
-        Question::Probe { plugin_dir, devices } => match load(&plugin_dir) {
+        Question::Probe { plugin_dir, devices, sandbox } => match load(&plugin_dir, None, &devices, &sandbox) {
             Err(reason) => Answer::Failed(reason),
             Ok(plugin) => match plugin.probe(&devices) {
                 Ok(reports) => Answer::Probed(Probed { info: plugin.info().clone(), reports }),
                 Err(error) => Answer::Failed(format!("its probe failed: {error}")),
             },
         },
-        Question::Fit { plugin_dir, device, path, context, sequences, options } => match load(&plugin_dir) {
-            Err(reason) => Answer::Failed(reason),
-            Ok(plugin) => {
-                let request = FitRequest { path: &path, device: &device, context: Some(context), sequences, options: &options };
-                match plugin.fit(&request) {
-                    Ok(fit) => Answer::Fit(fit),
-                    Err(error) => Answer::Failed(format!("its judgement of the file failed: {error}")),
+        Question::Fit { plugin_dir, device, path, context, sequences, options, sandbox } => {
+            match load(&plugin_dir, Some(&path), std::slice::from_ref(&*device), &sandbox) {
+                Err(reason) => Answer::Failed(reason),
+                Ok(plugin) => {
+                    let request = FitRequest { path: &path, device: &device, context: Some(context), sequences, options: &options };
+                    match plugin.fit(&request) {
+                        Ok(fit) => Answer::Fit(fit),
+                        Err(error) => Answer::Failed(format!("its judgement of the file failed: {error}")),
+                    }
                 }
             }
-        },
+        }
     }
 }
 
-fn load(dir: &Path) -> Result<Plugin, String> {
+/// Checks the files, confines this process, maps the library.
+fn load(dir: &Path, model: Option<&Path>, devices: &[Device], sandbox: &SandboxConfig) -> Result<Plugin, String> {
     let inspection = onebit_loader::inspect(dir).map_err(|refusal| one_line(&refusal))?;
+    sandbox.enter(&inspection, model, devices).map_err(|error| error.to_string())?;
     Plugin::load(&inspection.file, HostSink::tracing()).map_err(|error| match error {
         LoadError::Refused(refusal) => one_line(&refusal),
         error => error.to_string(),

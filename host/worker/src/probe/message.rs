@@ -6,6 +6,8 @@ use onebit_loader::devices::{Device, DeviceList};
 use onebit_loader::{Fit, Info, ProbeReport};
 use serde::{Deserialize, Serialize};
 
+use crate::confine::SandboxConfig;
+
 /// Longest line, bytes. A machine with hundreds of devices stays far below.
 pub(super) const LINE_MAX: usize = 4 << 20;
 
@@ -15,9 +17,17 @@ pub(super) enum Question {
     /// Which devices are there? Starts the Vulkan drivers.
     Devices,
     /// Load this plugin: what does it say of these devices?
-    Probe { plugin_dir: PathBuf, devices: Vec<Device> },
+    Probe { plugin_dir: PathBuf, devices: Vec<Device>, sandbox: SandboxConfig },
     /// Load this plugin: what does it say of this file?
-    Fit { plugin_dir: PathBuf, device: Box<Device>, path: PathBuf, context: u32, sequences: u32, options: Vec<(String, String)> },
+    Fit {
+        plugin_dir: PathBuf,
+        device: Box<Device>,
+        path: PathBuf,
+        context: u32,
+        sequences: u32,
+        options: Vec<(String, String)>,
+        sandbox: SandboxConfig,
+    },
 }
 
 /// An answer.

@@ -5,6 +5,7 @@
 //! the processor away.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -108,7 +109,7 @@ impl Prober {
     }
 
     fn list(&self) -> DeviceList {
-        let answer = self.ask(&Question::Devices, &[]);
+        let answer = self.ask(&Question::Devices, &std::env::vars_os().collect());
         let failure = match answer {
             Ok(Answer::Devices(list)) => return list,
             Ok(_) => "it answered another question".to_owned(),
@@ -156,8 +157,8 @@ impl Prober {
     }
 
     fn probe_these(&self, plugin: &PluginEntry, devices: &[Device]) -> Result<Probed, Outcome> {
-        let question = Question::Probe { plugin_dir: plugin.dir.clone(), devices: devices.to_vec() };
-        match self.ask(&question, &environment(plugin)) {
+        let question = Question::Probe { plugin_dir: plugin.dir.clone(), devices: devices.to_vec(), sandbox: self.config.sandbox.clone() };
+        match self.ask(&question, &self.environment(plugin)) {
             Ok(Answer::Probed(probed)) if probed.reports.len() == devices.len() => Ok(probed),
             Ok(Answer::Failed(reason)) => Err(Outcome::Failed(reason)),
             Ok(_) => Err(Outcome::Failed("answered another question".into())),
@@ -184,8 +185,9 @@ impl Prober {
                 context,
                 sequences,
                 options: options.to_vec(),
+                sandbox: self.config.sandbox.clone(),
             };
-            match self.ask(&question, &environment(plugin)) {
+            match self.ask(&question, &self.environment(plugin)) {
                 Ok(Answer::Fit(fit)) => Ok(fit),
                 Ok(Answer::Failed(reason)) => Err(Outcome::Failed(reason)),
                 Ok(_) => Err(Outcome::Failed("answered another question".into())),
@@ -193,6 +195,10 @@ impl Prober {
             }
         };
         self.remembered(&self.fits, &name, question).answer
+    }
+
+    fn environment(&self, plugin: &PluginEntry) -> Environment {
+        self.config.sandbox.environment(plugin.id(), &own_variables(plugin))
     }
 
     /// SHA-256 of a file, remembered as long as the file is the same.
@@ -235,7 +241,7 @@ impl Prober {
         remembered
     }
 
-    fn ask(&self, question: &Question, environment: &[(String, String)]) -> Result<Answer, Silence> {
+    fn ask(&self, question: &Question, environment: &Environment) -> Result<Answer, Silence> {
         let _one_at_a_time = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let start = Instant::now();
         let answer = ask(&self.config, question, environment);
@@ -245,7 +251,7 @@ impl Prober {
 
     /// Hash of everything in the plugin's folder, and of this host.
     fn plugin_key(&self, plugin: &PluginEntry) -> std::io::Result<String> {
-        let mut parts = vec![fingerprint::of_host()];
+        let mut parts = vec![fingerprint::of_host(), format!("{:?}", self.config.sandbox)];
         let mut paths: Vec<PathBuf> =
             std::fs::read_dir(&plugin.dir)?.map_while(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()).collect();
         paths.sort();
@@ -281,7 +287,10 @@ fn now<T>(answer: Result<T, String>) -> Remembered<T> {
     Remembered { at: SystemTime::now(), answer }
 }
 
-fn environment(plugin: &PluginEntry) -> Vec<(String, String)> {
+/// The variables of a process, all of them.
+type Environment = Vec<(OsString, OsString)>;
+
+fn own_variables(plugin: &PluginEntry) -> Vec<(String, String)> {
     plugin.inspection.file.toml.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

@@ -7,9 +7,11 @@ use std::path::PathBuf;
 
 use onebit_engine::{EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
 use onebit_loader::devices::Device;
+use onebit_sandbox::Confinement;
 use serde::{Deserialize, Serialize};
 
 use super::{PROTOCOL_VERSION, build_id};
+use crate::confine::SandboxConfig;
 
 /// First frame in both directions. Its layout never changes: a string and a number are all that an older or newer build can rely on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +72,12 @@ pub struct LoadOrder {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
     /// The first message after the greeting, once.
-    Load(Box<LoadOrder>),
+    Load {
+        /// What to load.
+        order: Box<LoadOrder>,
+        /// What the process may still do once the plugin runs in it.
+        sandbox: Box<SandboxConfig>,
+    },
     /// Start a generation.
     Generate {
         /// Number of the request on this connection.
@@ -128,6 +135,8 @@ pub enum FromWorker {
         facts: Box<ModelFacts>,
         /// First measurement.
         stats: Stats,
+        /// What confines the process; `None` = the configuration exempts its plugin.
+        confinement: Option<Confinement>,
     },
     /// The model cannot be loaded; the process ends by itself.
     LoadFailed(LoadFailure),
@@ -178,6 +187,8 @@ pub struct Stats {
     pub waiting: u32,
     /// Steps the engine has finished; rises as long as a busy engine does not hang.
     pub progress: u64,
+    /// System calls that the sandbox refused.
+    pub refused_calls: u64,
 }
 
 /// Which step of a load failed.
@@ -186,6 +197,8 @@ pub struct Stats {
 pub enum LoadStage {
     /// The plugin's files were refused before any of its code ran.
     Refused,
+    /// The process could not be confined.
+    Sandbox,
     /// The plugin's library could not be loaded.
     Library,
     /// The plugin could not open the model.

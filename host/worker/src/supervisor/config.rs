@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::confine::SandboxConfig;
+
 /// Limits and patience. `Default` is what `onebit-host serve` uses.
 #[derive(Debug, Clone)]
 pub struct SupervisorConfig {
@@ -29,6 +31,8 @@ pub struct SupervisorConfig {
     pub unload_patience: Duration,
     /// How long a worker has between the request to end and SIGTERM, and again until SIGKILL.
     pub stop_patience: Duration,
+    /// What the processes of plugins may do.
+    pub sandbox: SandboxConfig,
     /// Crashes and backoff.
     pub restart: RestartPolicy,
 }
@@ -47,6 +51,7 @@ impl Default for SupervisorConfig {
             step_stall: Duration::from_secs(120),
             unload_patience: Duration::from_secs(30),
             stop_patience: Duration::from_secs(1),
+            sandbox: SandboxConfig::default(),
             restart: RestartPolicy::default(),
         }
     }

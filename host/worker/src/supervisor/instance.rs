@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use onebit_engine::ModelFacts;
+use onebit_sandbox::Confinement;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -27,10 +28,20 @@ pub(crate) enum Link {
     Thread(Arc<Server>),
 }
 
+/// What a worker says of itself when its model is loaded.
+pub(crate) struct Ready {
+    pub(crate) facts: ModelFacts,
+    pub(crate) stats: Stats,
+    /// `None` = nothing confines it.
+    pub(crate) confinement: Option<Confinement>,
+}
+
 /// A loaded model.
 pub(crate) struct Instance {
     pub(crate) spec: LaunchSpec,
     pub(crate) facts: Arc<ModelFacts>,
+    /// What confines its process; `None` = nothing.
+    pub(crate) confinement: Option<Confinement>,
     /// `None` = in this process.
     pub(crate) pid: Option<u32>,
     /// When it became ready.
@@ -52,21 +63,21 @@ impl Instance {
     pub(crate) fn new(
         entry: &Arc<Entry>,
         spec: LaunchSpec,
-        facts: ModelFacts,
-        stats: Stats,
+        ready: Ready,
         pid: Option<u32>,
         link: Link,
         stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
             spec,
-            facts: Arc::new(facts),
+            facts: Arc::new(ready.facts),
+            confinement: ready.confinement,
             pid,
             since: SystemTime::now(),
             calls: Calls::default(),
             stop,
             link: Mutex::new(Some(link)),
-            stats: Mutex::new(stats),
+            stats: Mutex::new(ready.stats),
             pulse: Pulse::new(),
             seats: AtomicUsize::new(0),
             vacant: Notify::new(),

@@ -6,13 +6,12 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use onebit_engine::ModelFacts;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::Inner;
 use super::entry::Entry;
-use super::instance::{Instance, Link};
+use super::instance::{Instance, Link, Ready};
 use super::keeper;
 use super::load::Load;
 use super::memory::Claim;
@@ -20,7 +19,7 @@ use super::process::Process;
 use super::wire::{Wake, Wire};
 use crate::death::{Cause, Death, Hang};
 use crate::error::WorkerError;
-use crate::protocol::{FromWorker, Hello, PROTOCOL_VERSION, Stats, ToWorker, build_id, encode};
+use crate::protocol::{FromWorker, Hello, PROTOCOL_VERSION, ToWorker, build_id, encode};
 use crate::spec::LaunchSpec;
 
 /// Starts a worker and waits until its model is loaded.
@@ -31,18 +30,11 @@ pub(crate) async fn launch(inner: &Arc<Inner>, entry: &Arc<Entry>, load: &Arc<Lo
     load.set_pid(process.pid());
     let (mut wire, outbox) = Wire::new(process, socket);
     match greet_and_load(inner, load, &mut wire, &outbox, &claim).await {
-        Ok((facts, stats)) => {
-            claim.measured(stats);
+        Ok(ready) => {
+            claim.measured(ready.stats);
             claim.loaded();
-            let instance = Instance::new(
-                entry,
-                spec.clone(),
-                facts,
-                stats,
-                Some(wire.process.pid()),
-                Link::Process(outbox),
-                inner.cancel.child_token(),
-            );
+            let instance =
+                Instance::new(entry, spec.clone(), ready, Some(wire.process.pid()), Link::Process(outbox), inner.cancel.child_token());
             inner.handle.spawn(keeper::keep(wire, instance.clone(), entry.clone(), Arc::downgrade(inner), inner.config.clone(), claim));
             Ok(instance)
         }
@@ -81,10 +73,12 @@ async fn greet_and_load(
     wire: &mut Wire,
     outbox: &mpsc::UnboundedSender<Vec<u8>>,
     claim: &Claim,
-) -> Result<(ModelFacts, Stats), End> {
+) -> Result<Ready, End> {
     let spec = &load.spec;
     let protocol = |reason: String| End::Error(WorkerError::Protocol { model: spec.model.clone(), reason });
-    for frame in [encode(&Hello::ours()), encode(&ToWorker::Load(Box::new(spec.order())))] {
+    for frame in
+        [encode(&Hello::ours()), encode(&ToWorker::Load { order: Box::new(spec.order()), sandbox: Box::new(inner.config.sandbox.clone()) })]
+    {
         let frame = frame.map_err(|error| protocol(error.to_string()))?;
         // A writer that is gone means a worker that is gone; the reader below tells.
         outbox.send(frame).ok();
@@ -117,7 +111,7 @@ async fn greet_and_load(
                 load.set_progress(fraction);
                 deadline = Instant::now() + stall;
             }
-            Ok(FromWorker::Ready { facts, stats }) => return Ok((*facts, stats)),
+            Ok(FromWorker::Ready { facts, stats, confinement }) => return Ok(Ready { facts: *facts, stats, confinement }),
             Ok(FromWorker::LoadFailed(failure)) => {
                 // It ends by itself now; what it still logs belongs to the failure.
                 wire.farewell().await;

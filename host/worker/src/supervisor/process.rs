@@ -56,7 +56,8 @@ impl Process {
         };
         command
             .args(&config.args)
-            .envs(spec.env.iter().map(|(name, value)| (name, value)))
+            .env_clear()
+            .envs(config.sandbox.environment(&spec.plugin_id, &spec.env))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

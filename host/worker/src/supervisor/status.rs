@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use onebit_sandbox::Confinement;
+
 use super::instance::Instance;
 use crate::spec::{LaunchSpec, MemoryEstimate};
 
@@ -27,6 +29,10 @@ pub struct WorkerStatus {
     pub rss_bytes: u64,
     /// What was estimated before the load.
     pub estimate: MemoryEstimate,
+    /// What confines the process; `None` = nothing (inside the host, exempted), or not known before the model is loaded.
+    pub confinement: Option<Confinement>,
+    /// System calls that the sandbox refused to the plugin.
+    pub refused_calls: u64,
     /// Requests being computed.
     pub active: u32,
     /// Requests that wait.
@@ -102,6 +108,8 @@ pub(crate) fn spec_status(spec: &LaunchSpec, state: WorkerState, since: SystemTi
         since,
         rss_bytes: 0,
         estimate: spec.estimate,
+        confinement: None,
+        refused_calls: 0,
         active: 0,
         waiting: 0,
         restarts: 0,
@@ -117,6 +125,8 @@ pub(crate) fn instance_status(instance: &Instance, state: WorkerState) -> Worker
     WorkerStatus {
         pid: instance.pid,
         rss_bytes: stats.rss_bytes,
+        confinement: instance.confinement.clone(),
+        refused_calls: stats.refused_calls,
         active: stats.active,
         waiting: stats.waiting,
         ..spec_status(&instance.spec, state, instance.since)

@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::Inner;
 use super::config::SupervisorConfig;
 use super::entry::Entry;
-use super::instance::{Instance, Link};
+use super::instance::{Instance, Link, Ready};
 use super::keeper::lost;
 use super::load::Load;
 use super::memory::Claim;
@@ -80,7 +80,8 @@ pub(crate) async fn launch(inner: &Arc<Inner>, entry: &Arc<Entry>, load: &Arc<Lo
     claim.measured(Stats { rss_bytes: spec.estimate.host_bytes, ..Stats::default() });
     claim.loaded();
     let stop = inner.cancel.child_token();
-    let instance = Instance::new(entry, spec.clone(), facts, Stats::default(), None, Link::Thread(server.clone()), stop);
+    let ready = Ready { facts, stats: Stats::default(), confinement: None };
+    let instance = Instance::new(entry, spec.clone(), ready, None, Link::Thread(server.clone()), stop);
     // Set once, before the first request can be sent.
     outlet.0.set(Arc::downgrade(&instance)).ok();
     inner.handle.spawn(keep(instance.clone(), server, entry.clone(), Arc::downgrade(inner), inner.config.clone(), claim));
