@@ -6,6 +6,7 @@
 mod bench;
 mod cargo;
 mod demo;
+mod fuzz;
 mod http;
 mod model;
 mod package;
@@ -38,6 +39,8 @@ enum Command {
     Demo(demo::Args),
     /// Run every check and every test; what CI runs.
     Test(test::Args),
+    /// Throw made-up inputs at everything that reads foreign bytes (needs a nightly compiler).
+    Fuzz(fuzz::Args),
     /// Measure ours and llama.cpp's own programs side by side; writes target/bench.
     Bench(bench::Args),
     /// Pack target/dist into a tarball with its sha256.
@@ -52,6 +55,7 @@ fn main() -> std::process::ExitCode {
         Command::Stage(args) => stage::run(&args).map(|_| ()),
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Package(args) => package::run(&args),
         Command::FetchModel(args) => model::run(&args),

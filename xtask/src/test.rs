@@ -5,11 +5,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, model, paths, process, setup, stage, vulkan_sdk};
+use crate::{cargo, fuzz, model, paths, process, setup, stage, vulkan_sdk};
 
 /// Options of `test`.
 #[derive(clap::Args)]
@@ -27,6 +27,8 @@ pub struct Args {
 
 const PLUGIN: &str = "onebit-plugin-vulkan-ggml";
 const DENY_VERSION: &str = "0.20.2";
+/// Long enough to see a law that is plainly broken; real fuzzing is `cargo xtask fuzz`.
+const FUZZ_EACH: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 struct Tally {
@@ -129,6 +131,13 @@ pub fn run(args: &Args) -> Result<()> {
         tally.tests("examples in the documentation", cargo::command(&words));
     }
     if !args.quick {
+        match fuzz::missing() {
+            None => {
+                tally.check("a short fuzzing of every target", || fuzz::short(FUZZ_EACH));
+            }
+            // The inputs that are kept were replayed beside the code.
+            Some(missing) => eprintln!("    no fuzzing, only the inputs that are kept: {missing}"),
+        }
         let dist = std::cell::OnceCell::new();
         tally.check("release build, laid out in target/dist", || {
             let _ = dist.set(stage::run(&stage::Args { setup: args.setup.clone() })?);

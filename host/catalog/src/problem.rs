@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use onebit_loader::one_line;
 use serde::Serialize;
 
 /// What a problem costs.
@@ -32,9 +33,9 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The file cannot be used.
+    /// The file cannot be used. A message may quote the file, whatever is in it.
     pub fn error(path: &Path, line: Option<u32>, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, message: message.into(), severity: Severity::Error }
+        Self { path: path.to_owned(), line, message: one_line(&message.into()), severity: Severity::Error }
     }
 
     /// The file is used, with a loss.

@@ -9,7 +9,7 @@ use std::path::Path;
 use object::LittleEndian;
 use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
-use object::read::{ReadCache, StringTable};
+use object::read::{ReadCache, ReadCacheOps, StringTable};
 
 use onebit_plugin_api as abi;
 
@@ -73,7 +73,8 @@ pub(crate) fn read(path: &Path) -> Result<ElfFacts, String> {
 
 type Header = FileHeader64<LittleEndian>;
 
-fn parse(data: &ReadCache<File>) -> Result<ElfFacts, String> {
+/// As [`read`], from anything that can be read at any place.
+pub(crate) fn parse<R: ReadCacheOps>(data: &ReadCache<R>) -> Result<ElfFacts, String> {
     let text = |error: object::read::Error| error.to_string();
     let header = Header::parse(data).map_err(text)?;
     let endian = header.endian().map_err(text)?;
@@ -102,7 +103,7 @@ fn parse(data: &ReadCache<File>) -> Result<ElfFacts, String> {
     Ok(facts)
 }
 
-fn read_notes(segment: &ProgramHeader64<LittleEndian>, data: &ReadCache<File>, facts: &mut ElfFacts) -> Result<(), String> {
+fn read_notes<R: ReadCacheOps>(segment: &ProgramHeader64<LittleEndian>, data: &ReadCache<R>, facts: &mut ElfFacts) -> Result<(), String> {
     let text = |error: object::read::Error| error.to_string();
     let Some(mut notes) = segment.notes(LittleEndian, data).map_err(text)? else {
         return Ok(());
@@ -122,10 +123,10 @@ fn read_notes(segment: &ProgramHeader64<LittleEndian>, data: &ReadCache<File>, f
     Ok(())
 }
 
-fn read_dynamic(
+fn read_dynamic<R: ReadCacheOps>(
     segment: &ProgramHeader64<LittleEndian>,
     segments: &[ProgramHeader64<LittleEndian>],
-    data: &ReadCache<File>,
+    data: &ReadCache<R>,
     facts: &mut ElfFacts,
 ) -> Result<(), String> {
     let endian = LittleEndian;

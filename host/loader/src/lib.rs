@@ -11,6 +11,8 @@ mod door;
 mod elf;
 mod embedder;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod inspect;
 mod ld_cache;
 mod model;
@@ -23,6 +25,7 @@ mod refusal;
 mod refused_calls;
 mod session;
 mod sink;
+mod text;
 mod tokenizer;
 mod types;
 
@@ -38,6 +41,7 @@ pub use refusal::{Refusal, RefusalRow};
 pub use refused_calls::{count_refused_calls, refused_calls};
 pub use session::{Logits, Session};
 pub use sink::{HostSink, LogLevel, Sink};
+pub use text::one_line;
 pub use tokenizer::Tokenizer;
 pub use types::{
     Allocation, Batch, CancelFlag, EmbedLimits, Encode, Fit, FitRequest, ForwardLimits, Info, Input, ModelDescription, OpenRequest,

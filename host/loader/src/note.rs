@@ -39,6 +39,9 @@ pub enum NoteError {
     /// A line without `=`.
     #[error("the note has the line {0:?}, which is not key=value")]
     NotALine(String),
+    /// A line that no terminal should be shown.
+    #[error("the note has the line {0:?}, which holds a control character")]
+    Control(String),
     /// Given twice.
     #[error("the note gives {0} twice")]
     Twice(String),
@@ -66,6 +69,10 @@ impl Note {
         let text = core::str::from_utf8(bytes).map_err(|_| NoteError::NotText)?.trim_end_matches('\0');
         let mut pairs = BTreeMap::new();
         for line in text.lines().filter(|line| !line.is_empty()) {
+            // What a note says is printed: in refusals, in lists of plugins.
+            if line.chars().any(char::is_control) {
+                return Err(NoteError::Control(line.chars().take(80).collect()));
+            }
             let (key, value) = line.split_once('=').ok_or_else(|| NoteError::NotALine(line.chars().take(80).collect()))?;
             if pairs.insert(key, value).is_some() {
                 return Err(NoteError::Twice(key.chars().take(80).collect()));
@@ -137,6 +144,10 @@ mod tests {
         assert_eq!(broken("note=1", "note=2"), "the note is of version \"2\", this host reads version 1");
         assert_eq!(broken("panic=none", "panic=maybe"), "the note's panic is \"maybe\"; allowed is unwind or none");
         assert_eq!(broken("id=x", "id=x\nid=y"), "the note gives id twice");
+        assert_eq!(
+            broken("licence=MIT", "licence=\u{1b}[2J"),
+            "the note has the line \"licence=\\u{1b}[2J\", which holds a control character"
+        );
         assert!(Note::parse(&[0xff, 0xfe]).is_err());
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::devices::DeviceKind;
+use crate::text::one_line;
 
 /// Kind of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,9 +131,10 @@ impl PluginToml {
     pub fn parse(text: &str) -> Result<Self, String> {
         let one_line = |error: toml::de::Error| {
             let line = error.span().map(|span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+            let message = one_line(error.message());
             match line {
-                Some(line) => format!("line {line}: {}", error.message()),
-                None => error.message().to_owned(),
+                Some(line) => format!("line {line}: {message}"),
+                None => message,
             }
         };
         let table: toml::Table = toml::from_str(text).map_err(one_line)?;
@@ -167,6 +169,9 @@ impl PluginToml {
         if self.abi().is_none() {
             return Err(format!("abi {:?} is not MAJOR.MINOR", self.abi));
         }
+        if let Some(text) = self.shown_texts().find(|text| text.chars().any(char::is_control)) {
+            return Err(format!("the text {text:?} holds a control character; it is shown in terminals"));
+        }
         for (name, value) in &self.environment {
             let word = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
             if name.is_empty() || !name.chars().all(word) || value.contains('\0') {
@@ -187,6 +192,18 @@ impl PluginToml {
             }
         }
         Ok(())
+    }
+
+    /// What people are shown.
+    fn shown_texts(&self) -> impl Iterator<Item = &str> {
+        let options = self.options.iter().flat_map(|option| [Some(&option.name), Some(&option.help), option.default.as_ref()]);
+        [Some(&self.library), Some(&self.description), Some(&self.licence), self.homepage.as_ref()]
+            .into_iter()
+            .chain(options)
+            .flatten()
+            .chain(&self.capabilities)
+            .chain(&self.formats)
+            .map(String::as_str)
     }
 
     /// ABI major and minor.
@@ -252,6 +269,7 @@ help = "How fast"
         );
         assert!(wrong("[[option]]", "[needs]\ncache_mib = 5000\n[[option]]").contains("at most 4096"));
         assert!(wrong("[\"cpu\"]", "[\"gpu\"]").contains("unknown variant"));
+        assert!(wrong("\"A test\"", "\"\\u001b[2J\"").contains("holds a control character"));
         assert!(wrong("default = \"3\"", "default = \"fast\"").contains("is not of kind Integer"));
         assert!(PluginToml::parse(&format!("{GOOD}\n[environment]\nLD_PRELOAD = \"x\"\n")).expect_err("wrong").contains("LD_PRELOAD"));
     }

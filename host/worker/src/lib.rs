@@ -7,6 +7,11 @@ pub mod child;
 mod confine;
 mod death;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing {
+    //! What the fuzz targets in `tests/fuzz` need. Not an interface: it may change with any commit.
+    pub use crate::probe::fuzzing::probe_answer;
+}
 pub mod host;
 pub mod probe;
 pub mod protocol;

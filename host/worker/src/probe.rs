@@ -11,6 +11,7 @@ mod ask;
 mod cache;
 mod child;
 mod fingerprint;
+pub(crate) mod fuzzing;
 mod hashes;
 mod message;
 mod prober;

@@ -13,7 +13,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use onebit_loader::one_line;
 use rustix::process::{Pid, Signal};
+use serde_json::Value;
 
 use super::message::{Answer, LINE_MAX, Question};
 use crate::confine::SandboxConfig;
@@ -83,7 +85,7 @@ pub(super) fn ask(config: &ProbeConfig, question: &Question, environment: &[(OsS
     let told = (&ours).set_write_timeout_at(deadline).and_then(|()| (&ours).write_all(&line));
     let heard = told.and_then(|()| read_line(&ours, deadline));
     match heard {
-        Ok(line) if line.ends_with(b"\n") => serde_json::from_slice(&line).map_err(|error| Silence::Nonsense(error.to_string())),
+        Ok(line) if line.ends_with(b"\n") => understand(&line),
         Ok(line) if line.len() >= LINE_MAX => Err(Silence::Nonsense(format!("its answer has more than {LINE_MAX} bytes"))),
         Ok(_) => process.silence(deadline, config.limit),
         Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
@@ -95,6 +97,24 @@ pub(super) fn ask(config: &ProbeConfig, question: &Question, environment: &[(OsS
             process.silence(deadline, config.limit)
         }
         Err(error) => Err(host("the socket failed", &error)),
+    }
+}
+
+/// What the other side's line says. It comes from a process in which foreign code ran: nothing in it is believed but its form, and
+/// its texts, which people are shown, lose what a terminal would obey.
+pub(super) fn understand(line: &[u8]) -> Result<Answer, Silence> {
+    let nonsense = |error: serde_json::Error| Silence::Nonsense(one_line(&error.to_string()));
+    let mut answer: Value = serde_json::from_slice(line).map_err(nonsense)?;
+    only_shown(&mut answer);
+    serde_json::from_value(answer).map_err(nonsense)
+}
+
+fn only_shown(value: &mut Value) {
+    match value {
+        Value::String(text) if text.chars().any(char::is_control) => *text = one_line(text),
+        Value::Array(items) => items.iter_mut().for_each(only_shown),
+        Value::Object(object) => object.values_mut().for_each(only_shown),
+        _ => {}
     }
 }
 
@@ -202,7 +222,7 @@ impl Process {
             .rev()
             .map(str::trim)
             .find(|line| !line.is_empty())
-            .map(|line| line.chars().take(300).collect())
+            .map(|line| one_line(&line.chars().take(300).collect::<String>()))
     }
 
     /// Ends it and everything it started, and waits for that.

@@ -1,10 +1,13 @@
 //! Bytes of a header in order, with the two numbers that every check needs: where we are and how much there can be.
 //!
-//! Invariant: nothing is allocated before the bytes that fill it are known to be there, and never more than [`Source::limit`] in all.
+//! Invariant: memory is taken as the bytes that fill it come, at most [`STEP`] ahead of them, and never more than [`Source::limit`] in all.
 
 use std::io::{ErrorKind, Read};
 
 use super::error::GgufError;
+
+/// Memory that is taken before the bytes for it have come.
+const STEP: usize = 1 << 20;
 
 pub(super) struct Source<R> {
     inner: R,
@@ -75,18 +78,22 @@ impl<R: Read> Source<R> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// Appends `bytes` bytes to `out`.
+    /// Appends `bytes` bytes to `out`, which grows as they come: a file may be cut while it is read, and its length says nothing of holes.
     pub(super) fn append(&mut self, out: &mut Vec<u8>, bytes: u64, what: &str) -> Result<(), GgufError> {
         self.need(bytes, what)?;
-        let start = out.len();
-        let bytes = usize::try_from(bytes).map_err(|_| GgufError::TooLong {
+        let mut left = usize::try_from(bytes).map_err(|_| GgufError::TooLong {
             what: what.to_owned(),
             offset: self.offset,
             bytes,
             limit: self.limit,
         })?;
-        out.resize(start + bytes, 0);
-        self.fill(&mut out[start..], what)
+        while left > 0 {
+            let start = out.len();
+            out.resize(start + left.min(STEP), 0);
+            self.fill(&mut out[start..], what)?;
+            left -= out.len() - start;
+        }
+        Ok(())
     }
 
     /// A length and that many bytes, which must be UTF-8 and at most `limit` bytes.

@@ -220,7 +220,7 @@ fn array<R: Read>(source: &mut Source<R>, key: &str) -> Result<Array, GgufError>
         }
         8 => {
             let count = source.count(count, 8, &what)?;
-            let mut texts = Texts { bytes: Vec::new(), ends: Vec::with_capacity(count) };
+            let mut texts = Texts { bytes: Vec::new(), ends: Vec::new() };
             for _ in 0..count {
                 let bytes = source.u64(&what)?;
                 if bytes > TEXT_LIMIT {

@@ -1,0 +1,50 @@
+//! Every input that is kept, through its target.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use onebit_fuzz::TARGETS;
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_kept_input_obeys_the_laws_of_its_target() {
+    let mut broken = Vec::new();
+    for (name, run) in TARGETS {
+        for file in files(&here().join("corpus").join(name)) {
+            let bytes = std::fs::read(&file).unwrap();
+            // The panic itself has been printed by then; here it gets its file.
+            if std::panic::catch_unwind(|| run(&bytes)).is_err() {
+                broken.push(file.strip_prefix(here()).unwrap().to_owned());
+            }
+        }
+    }
+    assert!(broken.is_empty(), "laws are broken by {broken:#?}");
+}
+
+#[test]
+fn the_table_of_bounds_the_binaries_and_the_corpus_know_the_same_targets() {
+    let known: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let table: toml::Table = std::fs::read_to_string(here().join("targets.toml")).unwrap().parse().unwrap();
+    assert_eq!(table.keys().cloned().collect::<BTreeSet<_>>(), known);
+    let names = |folder: &str| -> BTreeSet<String> {
+        files(&here().join(folder)).iter().map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+    };
+    assert_eq!(names("libfuzzer/src/bin"), known);
+    assert_eq!(names("corpus"), known);
+    for name in &known {
+        let inputs = files(&here().join("corpus").join(name));
+        assert!(inputs.len() >= 3, "{name} has only {} inputs", inputs.len());
+        let bytes: u64 = inputs.iter().map(|file| file.metadata().unwrap().len()).sum();
+        assert!(bytes <= 512 << 10, "the inputs of {name} have {bytes} bytes; keep the small ones: `cargo xtask fuzz {name} --minimise`");
+    }
+}
