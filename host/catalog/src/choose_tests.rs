@@ -29,6 +29,7 @@ fn plugin(id: &str, version: &str) -> PluginEntry {
         device_kinds: vec![DeviceKind::Cpu, DeviceKind::Vulkan],
         formats: vec!["gguf".into()],
         environment: [("MODE".to_owned(), "x".to_owned())].into(),
+        needs: Default::default(),
         options: vec![OptionSpec { name: "layers".into(), kind: OptionKind::Integer, default: None, help: "layers".into() }],
     };
     let note = Note {
