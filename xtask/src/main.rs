@@ -6,6 +6,7 @@
 mod bench;
 mod cargo;
 mod demo;
+mod dev_kit;
 mod fuzz;
 mod http;
 mod model;

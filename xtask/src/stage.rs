@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::setup;
-use crate::{cargo, paths, process, vulkan_sdk};
+use crate::{cargo, dev_kit, paths, process, vulkan_sdk};
 
 /// Options of `stage`.
 #[derive(clap::Args, Clone, Default)]
@@ -43,6 +43,7 @@ pub fn run(args: &Args) -> Result<PathBuf> {
     copy(host.artifact("onebit-host", "")?, &new.join("bin/onebit-host"))?;
     stage_ggml(&plugin, &new.join("lib/onebit/plugins/vulkan-ggml"))?;
     stage_shared(&new.join("share/onebit"))?;
+    dev_kit::stage(&new)?;
     verify(&new)?;
     swap(&new, &dist)?;
     process::done("staged", since);
@@ -182,7 +183,8 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// A file; folders above the copy are made.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent)?;
     }
@@ -190,7 +192,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+/// A folder with everything below it.
+pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     for entry in list(from)? {
         let target = to.join(entry.file_name().unwrap_or_default());
         if entry.is_dir() { copy_tree(&entry, &target)? } else { copy(&entry, &target)? }

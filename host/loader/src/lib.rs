@@ -36,7 +36,7 @@ pub use inspect::{Inspection, PluginFile, inspect};
 pub use model::{ForwardModel, Model};
 pub use note::{Note, NoteError};
 pub use plugin::Plugin;
-pub use plugin_toml::{Needs, OptionKind, OptionSpec, PluginToml};
+pub use plugin_toml::{Needs, OptionKind, OptionSpec, PluginToml, is_plugin_id};
 pub use refusal::{Refusal, RefusalRow};
 pub use refused_calls::{count_refused_calls, refused_calls};
 pub use session::{Logits, Session};

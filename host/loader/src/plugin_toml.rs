@@ -156,8 +156,7 @@ impl PluginToml {
         if self.schema != 1 {
             return Err(format!("schema is {}, this host reads schema 1", self.schema));
         }
-        let id_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if self.id.is_empty() || self.id.len() > 64 || !self.id.chars().all(id_char) {
+        if !is_plugin_id(&self.id) {
             return Err(format!("id {:?} is not made of 1 to 64 lower-case letters, digits and '-'", self.id));
         }
         if let Err(error) = semver::Version::parse(&self.version) {
@@ -211,6 +210,12 @@ impl PluginToml {
         let (major, minor) = self.abi.split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     }
+}
+
+/// Whether a plugin may have this id: 1 to 64 lower-case letters, digits and '-'.
+pub fn is_plugin_id(id: &str) -> bool {
+    let id_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=64).contains(&id.len()) && id.chars().all(id_char)
 }
 
 fn check_keys<'a>(keys: impl Iterator<Item = &'a String>, known: &[&str], place: &str) -> Result<(), String> {

@@ -114,7 +114,7 @@ fn another_target_and_a_rust_plugin_that_aborts_are_refused() {
     patch(&plugin, b"-linux-gnu", b"-other-gnu");
     refused_for(&plugin, "target", "-other-gnu");
     let (_dir, plugin) = copy();
-    fs::copy(plugins().join("ngram/libonebit_fault_ngram.so"), plugin.join("libngram_c.so")).expect("a copy");
+    fs::copy(plugins().join("ngram/libngram.so"), plugin.join("libngram_c.so")).expect("a copy");
     patch(&plugin, b"panic=unwind\n", b"panic=none\n\n\n");
     refused_for(&plugin, "panic", "none");
 }

@@ -7,7 +7,7 @@ use common::plugins;
 #[test]
 fn a_plugin_exports_its_doors_and_nothing_else() {
     for (library, doors) in [
-        ("ngram/libonebit_fault_ngram.so", &["_1as_0lib_1header_0root_bmodule_bloader", "onebit_plugin_v1"][..]),
+        ("ngram/libngram.so", &["_1as_0lib_1header_0root_bmodule_bloader", "onebit_plugin_v1"][..]),
         ("ngram-c/libngram_c.so", &["onebit_plugin_v1"][..]),
     ] {
         let output = std::process::Command::new("nm")

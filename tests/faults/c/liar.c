@@ -1,11 +1,15 @@
-/* ngram.c with one lie, chosen by ONEBIT_LIE. Each breaks one rule of the contract that a host can check, and no rule that it cannot: a
+/* The C template with one lie, chosen by ONEBIT_LIE. Each breaks one rule of the contract that a host can check, and no rule that it cannot: a
  * host that checks comes out of every one of them with a sentence. A name that is not known ends in an entry that gives no table. */
 #define _POSIX_C_SOURCE 200809L
 #include "onebit_plugin.h"
 
 #define PLUGIN_ID "liar"
 #define onebit_plugin_v1 honest_entry
-#include "ngram.c"
+#include "support.c"
+#include "model.c"
+#include "session.c"
+#include "tokenize.c"
+#include "plugin.c"
 #undef onebit_plugin_v1
 
 static OnebitPlugin lying_plugin;
@@ -58,7 +62,6 @@ static OnebitStatus lying_info(OnebitInfo *out) {
 static OnebitStatus lying_limits(OnebitModel *model, OnebitForwardLimits *out) {
   OnebitStatus status = limits(model, out);
   if (tells("vocabulary-zero")) out->vocabulary = 0;
-  if (tells("shift-without-function")) out->flags |= ONEBIT_STATE_SHIFT;
   return status;
 }
 
@@ -108,6 +111,7 @@ const OnebitPlugin *onebit_plugin_v1(const OnebitHost *host) {
   lying_forward.state_size = lying_state_size;
   lying_forward.session_open = lying_session_open;
   if (tells("forward-short")) lying_forward.struct_size = 16;
+  if (tells("shift-without-function")) lying_forward.seq_shift = NULL;
   if (tells("forward-null")) lying_forward.forward = NULL;
   lying_tokenize = tokenize_table;
   lying_tokenize.vocabulary = lying_vocabulary;

@@ -14,6 +14,8 @@
 //! let model = onebit_faults::ngram_model(plugins.path())?;                          // plugins/story.ngram
 //! ```
 //!
+//! The two honest ones are what `onebit-host plugin new` writes: their sources lie in `sdk/templates` and nowhere else.
+//!
 //! The Rust ones are built by `cargo build` with the variables of the test that asks, so they land in its own target folder, whatever
 //! that is; the C ones by `$CC` or `cc`.
 
@@ -51,10 +53,17 @@ impl Which {
         }
     }
 
+    /// What stands in its `plugin.toml`, for this build of it.
+    fn toml_of(self, library: &Path) -> String {
+        let library = library.file_name().unwrap_or_default().to_string_lossy();
+        let marks = [("@NAME@", self.id()), ("@VERSION@", env!("CARGO_PKG_VERSION")), ("@LIBRARY@", &*library)];
+        marks.iter().fold(self.toml().to_owned(), |text, (mark, value)| text.replace(mark, value))
+    }
+
     fn toml(self) -> &'static str {
         match self {
-            Self::Ngram => include_str!("../ngram/plugin.toml"),
-            Self::NgramC => include_str!("../c/ngram-c.toml"),
+            Self::Ngram => include_str!("../../../sdk/templates/rust/plugin.toml.in"),
+            Self::NgramC => include_str!("../../../sdk/templates/c/plugin.toml.in"),
             Self::Faulty => include_str!("../faulty/plugin.toml"),
             Self::Liar => include_str!("../c/liar.toml"),
             Self::OtherLayout => include_str!("../other-layout/plugin.toml"),
@@ -70,14 +79,14 @@ pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
     let making = plugins.with_extension(format!("{}-{}", which.id(), std::process::id()));
     fs::create_dir_all(&making)?;
     let library = match which {
-        Which::Ngram => build_rust("onebit-fault-ngram", &making)?,
+        Which::Ngram => build_rust("ngram", &making)?,
         Which::Faulty => build_rust("onebit-fault-faulty", &making)?,
         Which::OtherLayout => build_rust("onebit-fault-other-layout", &making)?,
         Which::NgramC => build_c("ngram.c", &making.join("libngram_c.so"), &[])?,
         Which::Liar => build_c("liar.c", &making.join("libliar.so"), &[])?,
     };
     let toml = making.join("plugin.toml");
-    fs::write(&toml, which.toml().replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
+    fs::write(&toml, which.toml_of(&library))?;
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
     for (file, mode) in [(&toml, 0o644), (&library, 0o755)] {
         fs::set_permissions(file, fs::Permissions::from_mode(mode))?;
@@ -93,8 +102,7 @@ pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
 /// Writes a small model for `ngram` and `ngram-c` into `dir` and returns its path. Greedily it answers `Hello` with ` you.` and ends.
 pub fn ngram_model(dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join("story.ngram");
-    let story = "Hello you.\n\nHello you.\n\nThe moon is far. The sea is near.\n\nA cat sat on the mat and the rat ran.\n\nWhat is one and one? Two.\n\n";
-    fs::write(&path, format!("ngram1\n{story}"))?;
+    fs::write(&path, include_str!("../../../sdk/templates/common/story.ngram"))?;
     Ok(path)
 }
 
@@ -131,16 +139,28 @@ fn build_rust(package: &str, dir: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Compiles one of the C plugins, or a C file of a test's own, against the header.
+/// Compiles one of the C plugins, or a C file of a test's own, against the header. `ngram.c` is the honest one, whose sources are several files.
 pub fn build_c(source: &str, library: &Path, flags: &[&str]) -> io::Result<PathBuf> {
+    if source != "ngram.c" {
+        return compile(source, &[sources().join("c").join(source)], library, flags);
+    }
+    let parts = sources().join("../../sdk/templates/c/src");
+    let mut files = fs::read_dir(parts)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
+    compile(source, &files, library, &[&[r#"-DPLUGIN_ID="ngram-c""#], flags].concat())
+}
+
+fn compile(what: &str, files: &[PathBuf], library: &Path, flags: &[&str]) -> io::Result<PathBuf> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| OsString::from("cc"));
     let output = Command::new(compiler)
         .args(["-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-pedantic"])
         .arg("-I")
         .arg(sources().join("../../plugin-api/include"))
         .arg(format!("-DPLUGIN_VERSION=\"{}\"", env!("CARGO_PKG_VERSION")))
+        .arg("-I")
+        .arg(sources().join("../../sdk/templates/c/src"))
         .args(flags)
-        .arg(sources().join("c").join(source))
+        .args(files)
         .arg("-o")
         .arg(library)
         .arg("-lm")
@@ -148,6 +168,6 @@ pub fn build_c(source: &str, library: &Path, flags: &[&str]) -> io::Result<PathB
     if output.status.success() {
         Ok(library.to_owned())
     } else {
-        Err(io::Error::other(format!("compiling {source} failed:\n{}", String::from_utf8_lossy(&output.stderr))))
+        Err(io::Error::other(format!("compiling {what} failed:\n{}", String::from_utf8_lossy(&output.stderr))))
     }
 }

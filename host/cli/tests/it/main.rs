@@ -6,6 +6,7 @@ mod config;
 mod disks;
 mod exits;
 mod models;
+mod new_plugin;
 mod packages;
 mod pull;
 mod server;

@@ -1,4 +1,4 @@
-//! The model: limits and the byte tokenizer.
+//! What a loaded model can do: its limits, and the tokenizer that comes with it. Here every byte is a token, and one more ends an answer.
 
 use std::sync::Arc;
 
@@ -16,8 +16,10 @@ pub(crate) const MAX_BATCH: u32 = 512;
 const MAX_SEQUENCES: u32 = 64;
 const END_TEXT: &str = "<|end|>";
 
+/// Never changes after it was loaded, so sessions on several threads share it.
 pub(crate) struct NgramModel {
     table: Arc<Table>,
+    /// Pretend that each row takes this long.
     row_us: u64,
     description: ModelDescription,
     vocabulary: Vocabulary,
@@ -37,7 +39,7 @@ impl NgramModel {
                 size: VOCABULARY,
                 eos: Some(END),
                 eot: Some(END),
-                chat_template: Some("{% for message in messages %}{{ message.content }}\n{% endfor %}".into()),
+                chat_template: Some("{% for message in messages %}{{ message.content }}{% endfor %}".into()),
                 kind: "bytes".into(),
                 ..Vocabulary::default()
             },
@@ -59,6 +61,7 @@ impl Model for NgramModel {
         Some(self)
     }
 
+    // A capability that is not offered is simply not implemented: the default is `None`.
     fn embedder(&self) -> Option<&dyn Embedder> {
         Some(&Histogram)
     }
@@ -71,6 +74,7 @@ impl Forward for NgramModel {
             context_trained: CONTEXT_TRAINED,
             max_batch: MAX_BATCH,
             max_sequences: MAX_SEQUENCES,
+            // Only what is exact. A recurrent model cannot be cut; without `shift` the host computes the moved part again.
             cut: true,
             snapshot: true,
             shift: true,
@@ -100,6 +104,7 @@ impl Tokenizer for NgramModel {
     }
 
     fn encode(&self, text: &str, how: Encode) -> Result<Vec<u32>, Error> {
+        // Then the text is a user's: `<|end|>` in it is seven bytes, never the token.
         if !how.parse_control {
             return Ok(text.bytes().map(u32::from).collect());
         }

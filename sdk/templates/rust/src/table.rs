@@ -1,4 +1,4 @@
-//! The counts, and the logits made from them.
+//! The model: what follows what in a text, and logits from it. Your library goes here.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,11 +13,14 @@ pub(crate) const VOCABULARY: u32 = 257;
 pub(crate) const END: u32 = 256;
 
 const MAGIC: &[u8] = b"ngram1\n";
-/// A test's model is a few hundred bytes.
+/// An example needs a few hundred bytes. A limit is needed all the same: the file comes from somebody else.
 const MAX_FILE: u64 = 1 << 20;
 
+/// Counts.
 pub(crate) struct Table {
+    /// `pairs[last * VOCABULARY + token]`: how often `token` follows `last`.
     pairs: Vec<u32>,
+    /// How often a token follows `before`, `last`.
     triples: HashMap<(u32, u32), HashMap<u32, u32>>,
 }
 
@@ -46,6 +49,7 @@ pub(crate) fn check_header(path: &Path) -> Result<u64, Error> {
 }
 
 impl Table {
+    /// Reads a model file.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let size = check_header(path)?;
         let mut text = Vec::new();
@@ -74,7 +78,7 @@ impl Table {
         out.extend((0..VOCABULARY).map(|token| {
             let pair = self.pairs[(last * VOCABULARY + token) as usize];
             let triple = triples.and_then(|counts| counts.get(&token)).copied().unwrap_or(0);
-            // Both factors are exact in f32, so that every language computes the same.
+            // Counts are whole numbers and exact in an f32, so the result depends on neither batches nor threads; the host relies on it.
             ((1 + 4 * pair + 64 * triple) as f32).ln()
         }));
     }

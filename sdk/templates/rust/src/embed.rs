@@ -1,9 +1,10 @@
-//! Embeddings: how often each of 32 classes of bytes stands in a text.
+//! Embeddings, an optional capability: how often each of 32 classes of bytes stands in a text.
 
 use onebit_sdk::{Cancel, EmbedLimits, Embedder, Error};
 
 const DIMENSION: usize = 32;
 
+/// Needs nothing of the model.
 pub(crate) struct Histogram;
 
 impl Embedder for Histogram {

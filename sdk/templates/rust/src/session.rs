@@ -1,4 +1,7 @@
-//! Sequences. The state of one is the list of its positions and tokens.
+//! Sequences, and batches that append to them.
+//!
+//! The state of a sequence is the list of its tokens and their positions, so that copying, cutting, moving and saving it is exact, as the
+//! contract demands of every plugin: exact, or unsupported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +15,7 @@ const SNAPSHOT_MAGIC: &[u8; 8] = b"ngramst1";
 /// Position and token, in rising order of position.
 type Sequence = Vec<(u32, u32)>;
 
+/// Used by one thread at a time; the SDK sees to it.
 pub(crate) struct NgramSession {
     table: Arc<Table>,
     allocation: Allocation,
@@ -29,6 +33,7 @@ impl NgramSession {
         self.sequences.get_mut(sequence as usize).ok_or_else(|| Error::invalid_argument(format!("there is no sequence {sequence}")))
     }
 
+    /// The context is shared: the positions of all sequences together must fit.
     fn check_room(&self, more: usize) -> Result<(), Error> {
         let need = self.sequences.iter().map(Vec::len).sum::<usize>() + more;
         let have = self.allocation.context;
@@ -36,6 +41,7 @@ impl NgramSession {
     }
 }
 
+/// The entries at positions `p0 ..< p1`.
 fn range(sequence: &Sequence, p0: u32, p1: u32) -> core::ops::Range<usize> {
     let end = if p1 == u32::MAX { sequence.len() } else { sequence.partition_point(|(position, _)| *position < p1) };
     sequence.partition_point(|(position, _)| *position < p0).min(end)..end
@@ -48,7 +54,7 @@ impl Session for NgramSession {
 
     fn forward(&mut self, batch: &Batch<'_>) -> Result<&[f32], Error> {
         let Input::Tokens(tokens) = batch.input else {
-            return Err(Error::unsupported("ngram takes tokens only"));
+            return Err(Error::unsupported("this model takes tokens only"));
         };
         self.check_room(tokens.len())?;
         // First look, then change: a refused batch leaves the state as it was.
@@ -65,6 +71,7 @@ impl Session for NgramSession {
         }
         self.logits.clear();
         for (row, token) in tokens.iter().enumerate() {
+            // After a cancelled batch the host removes its rows, those that entered the state and those that did not.
             batch.cancel.check()?;
             if self.row_us > 0 {
                 std::thread::sleep(Duration::from_micros(self.row_us));
@@ -102,6 +109,8 @@ impl Session for NgramSession {
         Ok(())
     }
 
+    /// Moves positions, for a host that cuts the oldest part out of a long conversation. Logits here do not depend on positions, so it is
+    /// exact.
     fn seq_shift(&mut self, sequence: u32, p0: u32, p1: u32, delta: i32) -> Result<(), Error> {
         let sequence = self.sequence(sequence)?;
         let range = range(sequence, p0, p1);
@@ -133,8 +142,9 @@ impl Session for NgramSession {
         Ok(need)
     }
 
+    /// The bytes may come from a file that somebody else wrote: all are checked before the first is used.
     fn state_load(&mut self, sequence: u32, buffer: &[u8]) -> Result<(), Error> {
-        let wrong = || Error::invalid_argument("these bytes are no saved state of ngram");
+        let wrong = || Error::invalid_argument("these bytes are no saved state of this plugin");
         let pairs = buffer.strip_prefix(SNAPSHOT_MAGIC.as_slice()).ok_or_else(wrong)?;
         if pairs.len() % 8 != 0 {
             return Err(wrong());
