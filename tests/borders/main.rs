@@ -30,7 +30,8 @@ const NEVER: &[(&str, &[&str])] = &[
     ("onebit-loader", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-engine", &["onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-catalog", &["onebit-engine", "onebit-worker", "onebit-http", "onebit-host"]),
-    ("onebit-worker", &["onebit-http", "onebit-host"]),
+    ("onebit-kit", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
+    ("onebit-worker", &["onebit-kit", "onebit-http", "onebit-host"]),
     ("onebit-http", &["onebit-host"]),
 ];
 

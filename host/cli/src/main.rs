@@ -1,7 +1,7 @@
 //! `onebit-host`: the commands of a host for local AI whose engine is its plugins.
 //!
 //! This crate is thin: it turns words into calls and results into words. Choosing, supervising, computing and serving are in the crates below.
-//! The child roles (`worker`, `probe`, `render`) are taken before anything else is looked at, so that no configuration file and no variable can
+//! The child roles (`worker`, `probe`, `kit-case`, `render`) are taken before anything else is looked at, so that no configuration file and no variable can
 //! change how a child speaks to its parent.
 
 mod chat;
@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     match std::env::args_os().nth(1).as_deref().and_then(std::ffi::OsStr::to_str) {
         Some("worker") => return onebit_worker::child::worker_main(),
         Some("probe") => return onebit_worker::probe::probe_main(std::env::args_os().skip(2)),
+        Some(onebit_kit::ROLE) => return onebit_kit::kit_case_main(),
         Some(onebit_http::template::ROLE) => return onebit_http::template::render_main(),
         _ => {}
     }

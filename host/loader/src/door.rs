@@ -12,8 +12,8 @@ use onebit_plugin_api as abi;
 use onebit_plugin_api::door::OnebitRootRef;
 
 use crate::plugin::{call, read_info};
-use crate::sink::{forget_report, host_table, take_any_report};
-use crate::{HostSink, Info, LoadError, Note, PluginFile, Refusal, elf, raw};
+use crate::sink::{forget_report, take_any_report};
+use crate::{Info, LoadError, Note, PluginFile, Refusal, elf, raw};
 
 /// Which way into the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +26,15 @@ pub enum Door {
 
 pub(crate) struct Entered {
     pub(crate) table: abi::OnebitPlugin,
+    /// Where the plugin keeps its table: the same for every entry of a process.
+    pub(crate) address: usize,
     pub(crate) info: Info,
 }
 
 /// `dlopen` takes a lock of its own, and constructors of drivers take others: one load at a time keeps their order simple.
 static LOADING: Mutex<()> = Mutex::new(());
 
-pub(crate) fn enter(file: &PluginFile, sink: HostSink, door: Door) -> Result<Entered, LoadError> {
+pub(crate) fn enter(file: &PluginFile, host: *const abi::OnebitHost, door: Door) -> Result<Entered, LoadError> {
     let _lock = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     check_unchanged(file)?;
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
@@ -43,7 +45,6 @@ pub(crate) fn enter(file: &PluginFile, sink: HostSink, door: Door) -> Result<Ent
         path: file.library.display().to_string(),
         reason: error_chain(&error),
     })?;
-    let host = host_table(sink);
     forget_report();
     // SAFETY: the note of the file says that it is a plugin of this ABI, so the doors have the types of the ABI.
     let table = unsafe {
@@ -58,9 +59,10 @@ pub(crate) fn enter(file: &PluginFile, sink: HostSink, door: Door) -> Result<Ent
     if table.is_null() {
         return Err(LoadError::Entry { id: file.toml.id.clone(), error: take_any_report() });
     }
+    let address = table.addr();
     // SAFETY: the table lives until the process ends.
     let table = unsafe { raw::read_grown(table) };
-    check_table(file, table)
+    check_table(file, table, address)
 }
 
 /// The file may have been replaced since it was inspected, by an upgrade for example.
@@ -101,7 +103,7 @@ fn error_chain(error: &dyn std::error::Error) -> String {
 unsafe fn through_root_module(
     file: &PluginFile,
     library: &Library,
-    host: &'static abi::OnebitHost,
+    host: *const abi::OnebitHost,
 ) -> Result<*const abi::OnebitPlugin, LoadError> {
     // SAFETY: as promised; the symbol's address is the header's reference.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()) }.map_err(|_| {
@@ -116,7 +118,7 @@ unsafe fn through_root_module(
     let root = header.upgrade().and_then(|header| header.init_root_module::<OnebitRootRef>()).map_err(|error| {
         refused(file, "layout", "the frozen types of this ABI", useful_line(&error), "build the plugin against this ABI's SDK")
     })?;
-    Ok(root.entry()(core::ptr::from_ref(host).cast::<c_void>()).cast())
+    Ok(root.entry()(host.cast::<c_void>()).cast())
 }
 
 /// # Safety
@@ -125,7 +127,7 @@ unsafe fn through_root_module(
 unsafe fn through_function(
     file: &PluginFile,
     library: &Library,
-    host: &'static abi::OnebitHost,
+    host: *const abi::OnebitHost,
 ) -> Result<*const abi::OnebitPlugin, LoadError> {
     let name = abi::ONEBIT_ENTRY_SYMBOL;
     // SAFETY: as promised.
@@ -134,7 +136,7 @@ unsafe fn through_function(
         refused(file, "door c", format!("a function {symbol}"), "none is exported", format!("export {symbol} with default visibility"))
     })?;
     // SAFETY: the host's table lives until the process ends.
-    Ok(unsafe { entry(core::ptr::from_ref(host)) })
+    Ok(unsafe { entry(host) })
 }
 
 /// abi_stable answers with pages of type descriptions; the line that says what differs is enough for a person.
@@ -168,7 +170,7 @@ fn first_difference(text: &str) -> Option<String> {
     })
 }
 
-fn check_table(file: &PluginFile, table: Option<abi::OnebitPlugin>) -> Result<Entered, LoadError> {
+fn check_table(file: &PluginFile, table: Option<abi::OnebitPlugin>, address: usize) -> Result<Entered, LoadError> {
     const CORE: usize = core::mem::offset_of!(abi::OnebitPlugin, extension) + size_of::<usize>();
     let rebuild = "build the plugin again with a current SDK or header";
     let Some(table) = table else {
@@ -199,7 +201,7 @@ fn check_table(file: &PluginFile, table: Option<abi::OnebitPlugin>) -> Result<En
             return Err(refused(file, field, format!("note: {note}"), format!("info: {said}"), rebuild));
         }
     }
-    Ok(Entered { table, info })
+    Ok(Entered { table, address, info })
 }
 
 /// The tables of capabilities are checked like the plugin's own: its size must reach the last function that must be there.

@@ -18,6 +18,7 @@ pub struct Embedder {
 
 pub(crate) struct EmbedderParts {
     embed: unsafe extern "C" fn(*mut abi::OnebitModel, *const abi::OnebitEmbedArgs) -> abi::OnebitStatus,
+    pub(crate) table: abi::OnebitEmbed,
     limits: EmbedLimits,
     one_at_a_time: Mutex<()>,
 }
@@ -37,6 +38,7 @@ impl EmbedderParts {
         }
         Ok(Self {
             embed: table.embed.ok_or_else(|| absent("embed"))?,
+            table,
             limits: EmbedLimits {
                 dimension: out.dimension,
                 max_tokens: out.max_tokens,

@@ -6,6 +6,7 @@
 //! This is the only crate of the host with `unsafe`: beyond it, what a plugin returns is checked data. What it must never do: unload a
 //! library, trust a number that a plugin returned, load a plugin in the front process (a crash of a plugin is the crash of its process).
 
+pub mod bare;
 pub mod devices;
 mod door;
 mod elf;

@@ -17,13 +17,13 @@ pub struct Model(pub(crate) Arc<ModelInner>);
 
 pub(crate) struct ModelInner {
     pub(crate) raw: NonNull<abi::OnebitModel>,
-    plugin: Arc<PluginInner>,
+    pub(crate) plugin: Arc<PluginInner>,
     description: ModelDescription,
-    forward: Option<Arc<ForwardParts>>,
+    pub(crate) forward: Option<Arc<ForwardParts>>,
     tokenizer: Option<Arc<TokenizerParts>>,
     embedder: Option<Arc<EmbedderParts>>,
     /// `session_open`: one call at a time per model.
-    opening: Mutex<()>,
+    pub(crate) opening: Mutex<()>,
 }
 
 // SAFETY: the ABI allows a model on every thread: calls that are not free to overlap are held apart by the locks in here.
@@ -162,8 +162,8 @@ impl Model {
 /// A model at token level. Keeps its model alive.
 #[derive(Clone)]
 pub struct ForwardModel {
-    model: Arc<ModelInner>,
-    parts: Arc<ForwardParts>,
+    pub(crate) model: Arc<ModelInner>,
+    pub(crate) parts: Arc<ForwardParts>,
 }
 
 impl ForwardModel {

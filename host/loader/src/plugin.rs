@@ -10,7 +10,7 @@ use onebit_plugin_api as abi;
 use crate::devices::{Device, DeviceKind};
 use crate::door::{self, Door};
 use crate::model::ModelInner;
-use crate::sink::{forget_report, take_report};
+use crate::sink::{forget_report, host_table, take_report};
 use crate::{Fit, FitRequest, HostSink, Info, LoadError, Model, OpenRequest, PluginError, PluginFile, ProbeReport, Reason, Status, raw};
 
 /// A loaded plugin. Clones share it; it is never unloaded.
@@ -22,6 +22,7 @@ pub(crate) struct PluginInner {
     pub(crate) capabilities: Vec<String>,
     info: Info,
     door: Door,
+    address: usize,
     /// `probe` and `fit`: one call at a time.
     one_at_a_time: Mutex<()>,
 }
@@ -48,12 +49,17 @@ impl Plugin {
 
     /// Loads through this door.
     pub fn load_through(file: &PluginFile, sink: HostSink, door: Door) -> Result<Self, LoadError> {
-        let entered = door::enter(file, sink, door)?;
+        Self::enter(file, host_table(sink), door)
+    }
+
+    pub(crate) fn enter(file: &PluginFile, host: *const abi::OnebitHost, door: Door) -> Result<Self, LoadError> {
+        let entered = door::enter(file, host, door)?;
         Ok(Self(Arc::new(PluginInner {
             table: entered.table,
             info: entered.info,
             capabilities: file.note.capabilities.clone(),
             door,
+            address: entered.address,
             one_at_a_time: Mutex::new(()),
         })))
     }
@@ -66,6 +72,11 @@ impl Plugin {
     /// The door it was loaded through.
     pub fn door(&self) -> Door {
         self.0.door
+    }
+
+    /// Where the plugin keeps its table: the same, whichever door was taken and however often.
+    pub fn table_address(&self) -> usize {
+        self.0.address
     }
 
     /// One report per device, in the order asked. May start drivers: call it in a process that may die.
@@ -202,7 +213,7 @@ pub(crate) fn read_info(table: &abi::OnebitPlugin) -> Result<Info, PluginError> 
 /// # Safety
 ///
 /// `report` is null, or a report that is valid now.
-unsafe fn read_report(report: *const abi::OnebitProbeReport) -> Result<ProbeReport, PluginError> {
+pub(crate) unsafe fn read_report(report: *const abi::OnebitProbeReport) -> Result<ProbeReport, PluginError> {
     // SAFETY: as promised.
     let report = unsafe { raw::read_grown(report) }.ok_or_else(|| PluginError::broken("a probe report is null or lies about its size"))?;
     Ok(ProbeReport {
@@ -226,7 +237,7 @@ fn yes_or_no(value: u32, what: &str) -> Result<bool, PluginError> {
 }
 
 /// Borrows from `device`.
-fn raw_device(device: &Device) -> abi::OnebitDevice {
+pub(crate) fn raw_device(device: &Device) -> abi::OnebitDevice {
     let flags = [(device.integrated, abi::ONEBIT_DEVICE_FLAG_INTEGRATED), (device.software, abi::ONEBIT_DEVICE_FLAG_SOFTWARE)];
     abi::OnebitDevice {
         kind: match device.kind {
@@ -248,7 +259,7 @@ fn raw_device(device: &Device) -> abi::OnebitDevice {
     }
 }
 
-fn raw_path(path: &Path) -> Result<abi::OnebitStr, PluginError> {
+pub(crate) fn raw_path(path: &Path) -> Result<abi::OnebitStr, PluginError> {
     path.to_str()
         .map(abi::OnebitStr::new)
         .ok_or_else(|| PluginError::new(Status::INVALID_ARGUMENT, format!("the path {} is not UTF-8; rename it", path.display())))

@@ -43,8 +43,8 @@ impl<'a> Logits<'a> {
 
 /// Sequences and their state. Used by one thread at a time; keeps its model alive and is closed before it.
 pub struct Session {
-    raw: NonNull<abi::OnebitSession>,
-    table: abi::OnebitForward,
+    pub(crate) raw: NonNull<abi::OnebitSession>,
+    pub(crate) table: abi::OnebitForward,
     limits: ForwardLimits,
     allocation: Allocation,
     batch: u32,
@@ -58,7 +58,6 @@ unsafe impl Send for Session {}
 
 impl Session {
     pub(crate) fn open(model: Arc<ModelInner>, parts: &ForwardParts, args: &SessionArgs<'_>) -> Result<Self, PluginError> {
-        let open = parts.table.session_open.ok_or_else(|| absent("session_open"))?;
         let limits = parts.limits;
         let bounds = [
             ("context", args.context, u32::MAX),
@@ -70,6 +69,12 @@ impl Session {
                 return Err(invalid(format!("a session with {what} {asked}; allowed are 1 to {most}")));
             }
         }
+        Self::make(model, parts, args)
+    }
+
+    /// As [`Session::open`], with whatever sizes: a plugin has to refuse what is wrong by itself.
+    pub(crate) fn make(model: Arc<ModelInner>, parts: &ForwardParts, args: &SessionArgs<'_>) -> Result<Self, PluginError> {
+        let open = parts.table.session_open.ok_or_else(|| absent("session_open"))?;
         let options = raw::pairs(args.options);
         let raw_args = abi::OnebitSessionArgs {
             context: args.context,
@@ -88,7 +93,7 @@ impl Session {
         let session = Self {
             raw,
             table: parts.table,
-            limits,
+            limits: parts.limits,
             allocation: Allocation { context: out.context, state_bytes: out.state_bytes, scratch_bytes: out.scratch_bytes },
             batch: args.batch,
             sequences: args.sequences,
@@ -112,8 +117,15 @@ impl Session {
 
     /// Computes a batch and appends it to the state. After [`Status::CANCELLED`] its rows may or may not be in the state: remove them.
     pub fn forward(&mut self, batch: &Batch<'_>) -> Result<Logits<'_>, PluginError> {
+        self.check(batch)?;
+        self.submit(batch)
+    }
+
+    /// As [`Session::forward`], with whatever tokens, sequences and number of rows: a plugin has to refuse what is wrong by itself. Only
+    /// what keeps the host's own memory safe is looked at, the lengths of the slices.
+    pub(crate) fn submit(&mut self, batch: &Batch<'_>) -> Result<Logits<'_>, PluginError> {
         let forward = self.table.forward.ok_or_else(|| absent("forward"))?;
-        let wanted = self.check(batch)?;
+        let wanted = self.check_lengths(batch)?;
         let (tokens, embeddings) = match batch.input {
             Input::Tokens(tokens) => (tokens.as_ptr(), core::ptr::null()),
             Input::Embeddings(values) => (core::ptr::null(), values.as_ptr()),
@@ -142,37 +154,44 @@ impl Session {
         Ok(Logits { data, vocabulary })
     }
 
-    /// The number of rows that want logits, if everything about the batch is in range.
-    fn check(&self, batch: &Batch<'_>) -> Result<usize, PluginError> {
+    /// The number of rows that want logits, if all slices have one length.
+    fn check_lengths(&self, batch: &Batch<'_>) -> Result<usize, PluginError> {
+        let n = batch.positions.len();
+        let width = self.limits.embedding.max(1) as usize;
+        let rows = match batch.input {
+            Input::Tokens(tokens) => tokens.len(),
+            Input::Embeddings(values) if values.len() % width != 0 => {
+                return Err(invalid(format!("{} values are no rows of {width}", values.len())));
+            }
+            Input::Embeddings(values) => values.len() / width,
+        };
+        if rows != n || batch.sequences.len() != n || batch.wants_logits.len() != n || u32::try_from(n).is_err() {
+            return Err(invalid("the slices of a batch differ in length"));
+        }
+        Ok(batch.wants_logits.iter().filter(|wanted| **wanted).count())
+    }
+
+    /// Whether everything about the batch is in range.
+    fn check(&self, batch: &Batch<'_>) -> Result<(), PluginError> {
         let n = batch.positions.len();
         if n == 0 || n > self.batch as usize {
             return Err(invalid(format!("a batch of {n} rows; allowed are 1 to {}", self.batch)));
         }
-        let rows = match batch.input {
+        match batch.input {
             Input::Tokens(tokens) => {
                 if let Some(token) = tokens.iter().find(|token| **token >= self.limits.vocabulary) {
                     return Err(invalid(format!("token {token} of a vocabulary of {}", self.limits.vocabulary)));
                 }
-                tokens.len()
             }
             Input::Embeddings(_) if !self.limits.embeddings => {
                 return Err(PluginError::new(Status::UNSUPPORTED, "this model takes no embedding rows"));
             }
-            Input::Embeddings(values) => {
-                let width = self.limits.embedding as usize;
-                if values.len() % width != 0 {
-                    return Err(invalid(format!("{} values are no rows of {width}", values.len())));
-                }
-                values.len() / width
-            }
-        };
-        if rows != n || batch.sequences.len() != n || batch.wants_logits.len() != n {
-            return Err(invalid("the slices of a batch differ in length"));
+            Input::Embeddings(_) => {}
         }
         if let Some(sequence) = batch.sequences.iter().find(|sequence| **sequence >= self.sequences) {
             return Err(invalid(format!("sequence {sequence} of {}", self.sequences)));
         }
-        Ok(batch.wants_logits.iter().filter(|wanted| **wanted).count())
+        Ok(())
     }
 
     /// Copies positions `p0 ..< p1` of `source` into the empty `destination`; `p1 = u32::MAX` = to the end.

@@ -20,6 +20,7 @@ pub(crate) struct TokenizerParts {
     token_info: unsafe extern "C" fn(*mut abi::OnebitModel, u32, *mut abi::OnebitTokenInfo) -> abi::OnebitStatus,
     encode: unsafe extern "C" fn(*mut abi::OnebitModel, *const abi::OnebitEncodeArgs, *mut u32) -> abi::OnebitStatus,
     decode: unsafe extern "C" fn(*mut abi::OnebitModel, *const abi::OnebitDecodeArgs, *mut usize) -> abi::OnebitStatus,
+    pub(crate) table: abi::OnebitTokenize,
     vocabulary: Vocabulary,
 }
 
@@ -45,6 +46,7 @@ impl TokenizerParts {
             token_info: table.token_info.ok_or_else(|| absent("token_info"))?,
             encode: table.encode.ok_or_else(|| absent("encode"))?,
             decode: table.decode.ok_or_else(|| absent("decode"))?,
+            table,
             vocabulary: Vocabulary {
                 size: out.size,
                 bos: token(out.bos, "bos")?,

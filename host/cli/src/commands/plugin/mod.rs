@@ -4,6 +4,8 @@ mod check;
 mod list;
 mod new;
 mod rescan;
+mod test;
+mod test_report;
 
 use std::path::{Path, PathBuf};
 
@@ -27,14 +29,14 @@ pub(super) struct Sub {
 }
 
 /// All of them, in the order of help.
-static SUBS: &[&Sub] = &[&list::SUB, &new::SUB, &check::SUB, &rescan::SUB];
+static SUBS: &[&Sub] = &[&list::SUB, &new::SUB, &check::SUB, &test::SUB, &rescan::SUB];
 
 pub(super) static COMMAND: Command = Command {
     arguments: |command| {
         let subs = SUBS.iter().map(|sub| (sub.arguments)(clap::Command::new(sub.name).about(sub.about)));
         command.subcommand_required(true).arg_required_else_help(true).subcommands(subs)
     },
-    ..Command::new("plugin", "List, check and rescan plugins; begin one of your own", run)
+    ..Command::new("plugin", "List, check, test and rescan plugins; begin one of your own", run)
 };
 
 fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {

@@ -1,0 +1,174 @@
+//! How soon a call ends after it was asked to, and what it leaves.
+
+use std::time::{Duration, Instant};
+
+use onebit_loader::{Batch, CancelFlag, Input, PluginError, Session, Status};
+
+use super::forward::prompt;
+use crate::bench::Bench;
+use crate::case::{Case, Failing, Need, Outcome, Stop, ensure, fail};
+use crate::measure::Holds;
+use crate::rows::{Shape, cells, feed, submit};
+
+#[rustfmt::skip]
+pub(super) static CASES: &[Case] = &[
+    Case::new("cancel.open", "A load ends soon after it is cancelled, and leaves nothing behind", &[Need::Model], open),
+    Case { seconds: 120, ..Case::new("cancel.forward", "A prompt ends soon after it is cancelled; its rows removed, the session is as good as new", &[Need::Forward], forward) },
+    Case::new("cancel.embed", "Embedding ends soon after it is cancelled", &[Need::Embed], embed),
+];
+
+/// The flag is to be looked at every 50 ms of work. What is held against is more, because the machine of a test has other things to do.
+const LIMIT: Duration = Duration::from_millis(250);
+
+/// When the flag was set and when the call was back.
+struct Cancelled<T> {
+    late: Duration,
+    result: Result<T, PluginError>,
+}
+
+/// Calls `work` while another thread sets the flag `after` its beginning.
+fn cancelled<T>(after: Duration, work: impl FnOnce(&CancelFlag) -> Result<T, PluginError>) -> Result<Cancelled<T>, Stop> {
+    let flag = CancelFlag::new();
+    std::thread::scope(|scope| {
+        let theirs = flag.clone();
+        let setter = scope.spawn(move || {
+            std::thread::sleep(after);
+            theirs.set();
+            Instant::now()
+        });
+        let result = work(&flag);
+        let back = Instant::now();
+        let set = setter.join().map_err(|_| Stop::Failed("a thread of the kit panicked".into()))?;
+        Ok(Cancelled { late: back.saturating_duration_since(set), result })
+    })
+}
+
+fn judge<T>(bench: &Bench, what: &str, whole: Duration, after: Duration, cancelled: Cancelled<T>) -> Outcome {
+    let late = cancelled.late.as_secs_f64() * 1e3;
+    bench.number(&format!("{what} came back after the flag was set"), late, "ms", Some(LIMIT.as_secs_f64() * 1e3));
+    match cancelled.result {
+        Err(error) if error.status == Status::CANCELLED => {}
+        Err(error) => fail!("{what} was cancelled and answers {error}"),
+        // Whatever takes less than the limit may be done before it looks.
+        Ok(_) if whole.saturating_sub(after) < LIMIT => {}
+        Ok(_) => fail!("{what} did not see the flag that was set after {} ms of {}", after.as_millis(), whole.as_millis()),
+    }
+    ensure!(cancelled.late <= LIMIT, "{what} came back {late:.0} ms after the flag was set, allowed are {}", LIMIT.as_millis());
+    Ok(())
+}
+
+fn open(bench: &Bench) -> Outcome {
+    let path = bench.path()?;
+    bench.plugin()?;
+    bench.step("opening the model");
+    let begin = Instant::now();
+    drop(bench.open()?);
+    let whole = begin.elapsed();
+    bench.number("a whole load", whole.as_secs_f64() * 1e3, "ms", None);
+    let before = Holds::now(Some(path));
+    for part in [0.0, 0.3, 0.7] {
+        let after = whole.mul_f64(part);
+        bench.step(&format!("cancelling a load after {} ms", after.as_millis()));
+        let result = cancelled(after, |flag| match bench.open_with(path, flag, &mut |_| {}) {
+            Ok(result) => result,
+            Err(_) => Err(PluginError::new(Status::INTERNAL, "the kit could not open")),
+        })?;
+        judge(bench, &format!("a load cancelled after {} ms", after.as_millis()), whole, after, result)?;
+    }
+    let now = Holds::settled(Some(path), before.threads);
+    ensure!(now.files <= before.files, "cancelled loads leave {} files open", now.files - before.files);
+    ensure!(now.mapped == 0, "cancelled loads leave the model mapped {} times", now.mapped);
+    if now.threads > before.threads {
+        bench.remark(format!("cancelled loads leave {} threads", now.threads - before.threads));
+    }
+    bench.step("opening the model after all");
+    drop(bench.open()?);
+    Ok(())
+}
+
+/// Positions of the prompt that is cancelled, at most.
+const LONG: u32 = 2048;
+
+fn compute(session: &mut Session, tokens: &[u32], flag: &CancelFlag) -> Result<(), PluginError> {
+    let positions: Vec<u32> = (0..tokens.len() as u32).collect();
+    let (sequences, wants_logits) = (vec![0; tokens.len()], vec![false; tokens.len()]);
+    let batch = Batch {
+        input: Input::Tokens(tokens),
+        positions: &positions,
+        sequences: &sequences,
+        wants_logits: &wants_logits,
+        cancel: Some(flag),
+    };
+    session.forward(&batch).map(|_| ())
+}
+
+fn forward(bench: &Bench) -> Outcome {
+    let forward = bench.forward()?;
+    let limits = *forward.limits();
+    let trained = if limits.context_trained == 0 { LONG } else { limits.context_trained };
+    let batch = LONG.min(limits.max_batch).min(trained);
+    let shape = Shape { context: batch.max(256).min(trained), sequences: 2.min(limits.max_sequences), batch };
+    let tokens = bench.prompt(0, batch as usize)?;
+    let mut session = shape.open(&forward)?;
+    bench.step(&format!("computing {batch} rows"));
+    // The first one also warms up.
+    let mut whole = Duration::ZERO;
+    for _ in 0..2 {
+        session.seq_remove(0, 0, u32::MAX).failed("removing a whole sequence")?;
+        let begin = Instant::now();
+        compute(&mut session, &tokens, &CancelFlag::new()).failed("a whole prompt")?;
+        whole = begin.elapsed();
+    }
+    bench.number(&format!("a whole prompt of {batch}"), whole.as_secs_f64() * 1e3, "ms", None);
+    let short = prompt(bench, 1)?;
+    let expected = feed(&mut shape.open(&forward)?, 0, 0, &short, short.len())?;
+    for part in [0.0, 0.2, 0.6] {
+        session.seq_remove(0, 0, u32::MAX).failed("removing a whole sequence")?;
+        let after = whole.mul_f64(part);
+        bench.step(&format!("cancelling a prompt after {} ms", after.as_millis()));
+        let result = cancelled(after, |flag| compute(&mut session, &tokens, flag))?;
+        judge(bench, &format!("a prompt cancelled after {} ms", after.as_millis()), whole, after, result)?;
+        bench.step("going on after a cancelled prompt");
+        session.seq_remove(0, 0, u32::MAX).failed("removing the sequence of a cancelled prompt")?;
+        let rows = feed(&mut session, 0, 0, &short, short.len())?;
+        bench.alike("a prompt after a cancelled one", &rows, &expected)?;
+    }
+    // A sequence beside it is not touched.
+    if shape.sequences > 1 && shape.context > batch / 2 + 2 * short.len() as u32 {
+        bench.step("cancelling beside another sequence");
+        session.seq_remove(0, 0, u32::MAX).failed("removing a whole sequence")?;
+        submit(&mut session, &cells(1, 0, &short[..1]), |_| false).failed("another sequence")?;
+        let part = &tokens[..batch as usize / 2];
+        let result = cancelled(whole.mul_f64(0.2), |flag| compute(&mut session, part, flag))?;
+        if let Err(error) = result.result {
+            ensure!(error.status == Status::CANCELLED, "a prompt was cancelled and answers {error}");
+        }
+        session.seq_remove(0, 0, u32::MAX).failed("removing the sequence of a cancelled prompt")?;
+        let rows = feed(&mut session, 1, 1, &short[1..], short.len())?;
+        bench.alike("a sequence beside a cancelled prompt", &rows, &expected[1..])?;
+    }
+    Ok(())
+}
+
+fn embed(bench: &Bench) -> Outcome {
+    let embedder = bench.model()?.embedder().ok_or_else(|| Stop::Skipped("this model has no onebit.embed/1".into()))?;
+    let most = (embedder.limits().max_tokens as usize).min(LONG as usize);
+    let text: Vec<u32> = match bench.model()?.forward() {
+        Some(_) => bench.prompt(0, most)?,
+        None => (0..most as u32).map(|token| token % 16).collect(),
+    };
+    bench.step(&format!("embedding {most} tokens"));
+    let begin = Instant::now();
+    embedder.embed_unchecked(&text, None).failed("embed")?;
+    let whole = begin.elapsed();
+    bench.number(&format!("embedding {most} tokens"), whole.as_secs_f64() * 1e3, "ms", None);
+    for part in [0.0, 0.4] {
+        let after = whole.mul_f64(part);
+        bench.step(&format!("cancelling it after {} ms", after.as_millis()));
+        let result = cancelled(after, |flag| embedder.embed_unchecked(&text, Some(flag)))?;
+        judge(bench, &format!("embedding cancelled after {} ms", after.as_millis()), whole, after, result)?;
+    }
+    bench.step("embedding after all");
+    embedder.embed_unchecked(&text, None).failed("embed after it was cancelled")?;
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What is left after many times of the same.
+//!
+//! Files and mappings are counted exactly. Memory is not: an allocator keeps some, so growth is allowed up to [`ALLOWED`] in all, after a
+//! number of cycles that nobody counts. What leaks a tenth of a MiB each time is found.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::forward::prompt;
+use super::{files, forward};
+use crate::bench::Bench;
+use crate::case::{Case, Need, Outcome, Stop, ensure, fail};
+use crate::measure::{Holds, cpu_time};
+use crate::rows::feed;
+
+#[rustfmt::skip]
+pub(super) static CASES: &[Case] = &[
+    Case { seconds: 120, ..Case::new("leaks.models", "Opening and closing a model 50 times leaves no file, mapping, thread or memory", &[Need::Model], models) },
+    Case { seconds: 120, ..Case::new("leaks.sessions", "Making and closing a session 50 times leaves nothing", &[Need::Forward], sessions) },
+    Case { seconds: 120, ..Case::new("leaks.batches", "Computing the same 200 times in one session leaves nothing", &[Need::Forward], batches) },
+    Case::new("leaks.failed-loads", "Loads that fail leave nothing behind", &[], failed_loads),
+    Case::new("leaks.threads", "After a model is closed no thread of it computes", &[Need::Model], threads),
+];
+
+/// Bytes of growth that are allowed in all.
+const ALLOWED: u64 = 4 << 20;
+/// Nobody waits longer for a number of cycles.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Does `work` some times without counting and `cycles` times with, and compares what the process holds.
+fn grows(bench: &Bench, cycles: usize, mut work: impl FnMut() -> Outcome) -> Outcome {
+    let model = bench.setup.model.as_deref();
+    let begin = Instant::now();
+    for cycle in 0..(cycles / 5).max(1) {
+        bench.step(&format!("warming up, cycle {cycle}"));
+        work()?;
+    }
+    let before = Holds::now(model);
+    let mut done = 0;
+    while done < cycles && begin.elapsed() < PATIENCE {
+        bench.step(&format!("cycle {done}"));
+        work()?;
+        done += 1;
+    }
+    if done < cycles {
+        bench.remark(format!("only {done} of {cycles} cycles in {} s", PATIENCE.as_secs()));
+    }
+    left(bench, &before, &Holds::settled(model, before.threads), done)
+}
+
+fn left(bench: &Bench, before: &Holds, now: &Holds, cycles: usize) -> Outcome {
+    let growth = now.memory.saturating_sub(before.memory);
+    let kib = |bytes: u64| bytes as f64 / 1024.0;
+    bench.number(&format!("growth in {cycles} cycles"), kib(growth), "KiB", Some(kib(ALLOWED)));
+    ensure!(now.files <= before.files, "{cycles} cycles leave {} files open", now.files - before.files);
+    ensure!(now.mapped <= before.mapped, "{cycles} cycles leave the model mapped {} times more", now.mapped - before.mapped);
+    ensure!(
+        now.threads <= before.threads,
+        "{cycles} cycles leave {} threads more than the {} there were",
+        now.threads - before.threads,
+        before.threads
+    );
+    ensure!(growth <= ALLOWED, "{cycles} cycles leave {:.0} KiB of memory, allowed are {:.0}", kib(growth), kib(ALLOWED));
+    Ok(())
+}
+
+fn models(bench: &Bench) -> Outcome {
+    bench.path()?;
+    grows(bench, 50, || {
+        let model = bench.open()?;
+        if let Some(forward) = model.forward() {
+            let shape = crate::rows::Shape::usual(forward.limits());
+            feed(&mut shape.open(&forward)?, 0, 0, &[0, 0], 2)?;
+        }
+        Ok(())
+    })?;
+    let mapped = Holds::now(bench.setup.model.as_deref()).mapped;
+    ensure!(mapped == 0, "all models are closed, and the file is mapped {mapped} times");
+    Ok(())
+}
+
+fn sessions(bench: &Bench) -> Outcome {
+    let (forward, shape, prompt) = (bench.forward()?, bench.shape()?, prompt(bench, 0)?);
+    grows(bench, 50, || {
+        let mut session = shape.open(&forward)?;
+        feed(&mut session, 0, 0, &prompt, prompt.len())?;
+        Ok(())
+    })
+}
+
+fn batches(bench: &Bench) -> Outcome {
+    let (forward, shape) = (bench.forward()?, bench.shape()?);
+    let prompt = forward::prompt(bench, 0)?;
+    let mut session = shape.open(&forward)?;
+    let limits = *forward.limits();
+    grows(bench, 200, || {
+        session.seq_remove(0, 0, u32::MAX).map_err(|error| Stop::Failed(format!("removing a whole sequence: {error}")))?;
+        feed(&mut session, 0, 0, &prompt[..prompt.len().min(8)], 8)?;
+        if limits.snapshot {
+            let state = session.state_save(0).map_err(|error| Stop::Failed(format!("state_save: {error}")))?;
+            session.state_load(0, &state).map_err(|error| Stop::Failed(format!("state_load: {error}")))?;
+        }
+        // A refusal must not cost anything either.
+        if crate::rows::submit(&mut session, &[(0, shape.context, 0)], |_| true).is_ok() {
+            fail!("a batch with a gap was computed");
+        }
+        Ok(())
+    })
+}
+
+fn failed_loads(bench: &Bench) -> Outcome {
+    bench.plugin()?;
+    let bad = files::bad(bench)?;
+    // The large ones cost the kit memory, not the plugin; what they show is shown by `open.bad-files`.
+    let small = |path: &Path| std::fs::metadata(path).map_or(true, |metadata| metadata.len() < 1 << 20);
+    let bad: Vec<_> = bad.into_iter().filter(|bad| small(&bad.path)).collect();
+    grows(bench, 20, || {
+        for bad in &bad {
+            bench.step(&format!("open of {}", bad.what));
+            // What opens after all is closed again, and `open.bad-files` says so.
+            drop(bench.open_with(&bad.path, &onebit_loader::CancelFlag::new(), &mut |_| {})?);
+        }
+        Ok(())
+    })
+}
+
+fn threads(bench: &Bench) -> Outcome {
+    let path = bench.path()?;
+    bench.plugin()?;
+    let before = Holds::now(Some(path));
+    let model = bench.open()?;
+    if let Some(forward) = model.forward() {
+        let shape = crate::rows::Shape::usual(forward.limits());
+        feed(&mut shape.open(&forward)?, 0, 0, &[0, 0], 2)?;
+    }
+    bench.step("closing the model");
+    drop(model);
+    let now = Holds::settled(Some(path), before.threads);
+    if now.threads > before.threads {
+        bench.remark(format!("{} threads are left after the model was closed", now.threads - before.threads));
+    }
+    const WATCHED: Duration = Duration::from_millis(600);
+    let begin = cpu_time();
+    std::thread::sleep(WATCHED);
+    let used = match (begin, cpu_time()) {
+        (Some(begin), Some(end)) => end.saturating_sub(begin),
+        _ => return Err(Stop::Skipped("this system does not say how long a process has computed".into())),
+    };
+    let most = WATCHED / 3;
+    bench.number("time computed after the model was closed", used.as_secs_f64() * 1e3, "ms", Some(most.as_secs_f64() * 1e3));
+    ensure!(used <= most, "closed, and still computing: {} ms in {}", used.as_millis(), WATCHED.as_millis());
+    Ok(())
+}
