@@ -88,3 +88,33 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::create_dir_all(path.parent().context("a file without a folder")?)?;
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::process;
+
+    /// What a plugin does with it is tested from outside; here, that nothing is missing when this repository is not around.
+    #[test]
+    fn the_sdk_is_a_workspace_of_its_own_and_the_header_is_found_wherever_the_tree_lies() {
+        let tree = tempfile::tempdir().expect("a folder");
+        let moved = tree.path().join("moved here");
+        stage(&tree.path().join("tree")).expect("staged");
+        std::fs::rename(tree.path().join("tree"), &moved).expect("moved");
+        let manifest = moved.join("share/onebit/sdk/Cargo.toml");
+        let mut cargo = Command::new(env!("CARGO"));
+        let listed =
+            process::output(cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"]).arg(manifest));
+        let listed: serde_json::Value = serde_json::from_str(&listed.expect("metadata")).expect("JSON");
+        let names: Vec<_> = listed["packages"].as_array().expect("packages").iter().map(|package| package["name"].as_str()).collect();
+        assert_eq!(names, [Some("onebit-plugin-api"), Some("onebit-sdk")]);
+        let mut pkg_config = Command::new("pkg-config");
+        let variable = pkg_config.env("PKG_CONFIG_PATH", moved.join("lib/pkgconfig")).args(["--variable", "includedir", "onebit-plugin"]);
+        let folder = process::output(variable).expect("pkg-config");
+        // Written for a shell.
+        let folder = folder.trim().replace("\\ ", " ");
+        assert!(Path::new(&folder).join("onebit_plugin.h").is_file(), "{folder}");
+    }
+}

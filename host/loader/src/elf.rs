@@ -15,18 +15,40 @@ use onebit_plugin_api as abi;
 
 /// Program headers a library may have. Real ones have about ten.
 const MAX_SEGMENTS: u16 = 128;
+/// Section headers that are looked through for debug information. Real libraries have some thirty.
+const MAX_SECTIONS: u16 = 1024;
 /// Bytes of a note or dynamic segment. Real ones have a few thousand.
 const MAX_SEGMENT: u64 = 1 << 20;
 /// Libraries one library may need.
 const MAX_NEEDED: usize = 256;
+
+/// `PF_W`, `PF_X`.
+const WRITE: u32 = 2;
+pub(crate) const RUN: u32 = 1;
 
 /// The facts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ElfFacts {
     /// `e_machine`.
     pub machine: u16,
-    /// Text of the onebit note.
+    /// Text of the first onebit note.
     pub note: Option<Vec<u8>>,
+    /// How many onebit notes there are.
+    pub notes: usize,
+    /// Flags of `PT_GNU_STACK`; a linker takes its absence for an executable stack.
+    pub stack: Option<u32>,
+    /// A segment that may be written and run.
+    pub writable_code: bool,
+    /// `PT_GNU_RELRO`: the linker's tables become read-only.
+    pub relro: bool,
+    /// All symbols are bound at the load, so that with `relro` nothing of those tables stays writable.
+    pub bind_now: bool,
+    /// Relocations in code, for which it must become writable.
+    pub text_relocations: bool,
+    /// Debug information, if section headers tell of it.
+    pub debug_info: bool,
+    /// Where linkers are told to look, as written: `RUNPATH` or `RPATH`, and the text.
+    pub search: Vec<(&'static str, String)>,
     /// `DT_NEEDED`, in order.
     pub needed: Vec<String>,
     /// `DT_RUNPATH`, split.
@@ -71,7 +93,7 @@ pub(crate) fn read(path: &Path) -> Result<ElfFacts, String> {
     parse(&cache).map_err(|error| format!("is no usable shared library: {error}"))
 }
 
-type Header = FileHeader64<LittleEndian>;
+pub(crate) type Header = FileHeader64<LittleEndian>;
 
 /// As [`read`], from anything that can be read at any place.
 pub(crate) fn parse<R: ReadCacheOps>(data: &ReadCache<R>) -> Result<ElfFacts, String> {
@@ -88,6 +110,13 @@ pub(crate) fn parse<R: ReadCacheOps>(data: &ReadCache<R>) -> Result<ElfFacts, St
     let mut facts = ElfFacts { machine: header.e_machine(endian).0, ..ElfFacts::default() };
     for segment in segments {
         let kind = segment.p_type(endian);
+        let flags = segment.p_flags(endian).0;
+        match kind {
+            elf::PT_GNU_STACK => facts.stack = Some(flags),
+            elf::PT_GNU_RELRO => facts.relro = true,
+            elf::PT_LOAD => facts.writable_code |= flags & WRITE != 0 && flags & RUN != 0,
+            _ => {}
+        }
         if kind != elf::PT_NOTE && kind != elf::PT_DYNAMIC {
             continue;
         }
@@ -100,7 +129,19 @@ pub(crate) fn parse<R: ReadCacheOps>(data: &ReadCache<R>) -> Result<ElfFacts, St
             read_dynamic(segment, segments, data, &mut facts)?;
         }
     }
+    facts.debug_info = has_debug_info(header, data);
     Ok(facts)
+}
+
+/// Section headers say nothing about a load: without them, or with damaged ones, the answer is no.
+fn has_debug_info<R: ReadCacheOps>(header: &Header, data: &ReadCache<R>) -> bool {
+    let endian = LittleEndian;
+    if header.e_shnum(endian) > MAX_SECTIONS {
+        return false;
+    }
+    header.sections(endian, data).is_ok_and(|sections| {
+        sections.iter().any(|section| sections.section_name(endian, section).is_ok_and(|name| name.starts_with(b".debug_info")))
+    })
 }
 
 fn read_notes<R: ReadCacheOps>(segment: &ProgramHeader64<LittleEndian>, data: &ReadCache<R>, facts: &mut ElfFacts) -> Result<(), String> {
@@ -115,10 +156,8 @@ fn read_notes<R: ReadCacheOps>(segment: &ProgramHeader64<LittleEndian>, data: &R
         if note.desc().len() > abi::ONEBIT_NOTE_MAX {
             return Err(format!("the onebit note has {} bytes, at most {} are read", note.desc().len(), abi::ONEBIT_NOTE_MAX));
         }
-        if facts.note.is_some() {
-            return Err("there is more than one onebit note".into());
-        }
-        facts.note = Some(note.desc().to_vec());
+        facts.notes += 1;
+        facts.note.get_or_insert_with(|| note.desc().to_vec());
     }
     Ok(())
 }
@@ -150,15 +189,29 @@ fn read_dynamic<R: ReadCacheOps>(
         match entry.d_tag(endian) {
             elf::DT_NEEDED if facts.needed.len() == MAX_NEEDED => return Err(format!("it needs more than {MAX_NEEDED} libraries")),
             elf::DT_NEEDED => facts.needed.push(string(entry.d_val(endian))?),
-            elf::DT_RUNPATH => facts.runpath = Some(split(string(entry.d_val(endian))?)),
-            elf::DT_RPATH => facts.rpath = split(string(entry.d_val(endian))?),
+            elf::DT_RUNPATH => {
+                facts.search.push(("RUNPATH", string(entry.d_val(endian))?));
+                facts.runpath = Some(split(string(entry.d_val(endian))?));
+            }
+            elf::DT_RPATH => {
+                facts.search.push(("RPATH", string(entry.d_val(endian))?));
+                facts.rpath = split(string(entry.d_val(endian))?);
+            }
+            elf::DT_TEXTREL => facts.text_relocations = true,
+            elf::DT_BIND_NOW => facts.bind_now = true,
+            elf::DT_FLAGS => {
+                facts.text_relocations |= entry.d_val(endian) & u64::from(elf::DF_TEXTREL.0) != 0;
+                facts.bind_now |= entry.d_val(endian) & u64::from(elf::DF_BIND_NOW.0) != 0;
+            }
+            elf::DT_FLAGS_1 => facts.bind_now |= entry.d_val(endian) & u64::from(elf::DF_1_NOW.0) != 0,
             _ => {}
         }
     }
     Ok(())
 }
 
-fn file_offset(segments: &[ProgramHeader64<LittleEndian>], address: u64) -> Option<u64> {
+/// Where in the file the byte at an address lies.
+pub(crate) fn file_offset(segments: &[ProgramHeader64<LittleEndian>], address: u64) -> Option<u64> {
     let endian = LittleEndian;
     segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD).find_map(|segment| {
         let within = address.checked_sub(segment.p_vaddr(endian))?;

@@ -90,6 +90,15 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
         refusal.row("note", "an ELF note of owner onebit", format!("{} has none", toml.library), remedy);
         return Err(refusal);
     };
+    if facts.notes > 1 {
+        refusal.row(
+            "note",
+            "one ELF note of owner onebit",
+            format!("{} has {}", toml.library, facts.notes),
+            "link one plugin into the library",
+        );
+        return Err(refusal);
+    }
     let note = match Note::parse(note) {
         Ok(note) => note,
         Err(error) => {
@@ -99,9 +108,6 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
     };
     compare_with_host(&note, &mut refusal);
     compare_with_toml(&note, &toml, &mut refusal);
-    if !refusal.rows.is_empty() {
-        return Err(refusal);
-    }
     let needed = match needed::walk(&library, &facts) {
         Ok(needed) => needed,
         Err(error) => {
@@ -122,7 +128,8 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
     Ok(Inspection { file: PluginFile { dir, toml, note, library }, needed: needed.found, warnings })
 }
 
-fn read_toml(path: &Path) -> Result<String, String> {
+/// The text of a `plugin.toml`, bounded.
+pub(crate) fn read_toml(path: &Path) -> Result<String, String> {
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     let read = file.take(plugin_toml::MAX_TOML + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;

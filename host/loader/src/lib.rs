@@ -7,6 +7,7 @@
 //! library, trust a number that a plugin returned, load a plugin in the front process (a crash of a plugin is the crash of its process).
 
 pub mod bare;
+pub mod check;
 pub mod devices;
 mod door;
 mod elf;

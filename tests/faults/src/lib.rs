@@ -54,7 +54,7 @@ impl Which {
     }
 
     /// What stands in its `plugin.toml`, for this build of it.
-    fn toml_of(self, library: &Path) -> String {
+    pub fn toml_of(self, library: &Path) -> String {
         let library = library.file_name().unwrap_or_default().to_string_lossy();
         let marks = [("@NAME@", self.id()), ("@VERSION@", env!("CARGO_PKG_VERSION")), ("@LIBRARY@", &*library)];
         marks.iter().fold(self.toml().to_owned(), |text, (mark, value)| text.replace(mark, value))

@@ -80,4 +80,9 @@ mod tests {
     fn the_written_exit_codes_are_those_of_the_table() {
         same("exit-codes.md", &super::exit_codes());
     }
+
+    #[test]
+    fn the_written_findings_of_plugin_check_are_those_of_the_table() {
+        same("plugin-check.md", &onebit_loader::check::codes::page());
+    }
 }

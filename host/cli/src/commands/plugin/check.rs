@@ -1,55 +1,73 @@
-//! `plugin check`: what the host thinks of a plugin, without running any of it.
+//! `plugin check`: everything that can be said of a plugin without running any of it.
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches};
+use clap::{Arg, ArgAction, ArgMatches};
 use onebit_loader::Inspection;
+use onebit_loader::check::{Report, Severity, check};
 use serde_json::json;
 
-use super::{Sub, folder_of, indented, refusal_table};
+use super::{Sub, folder_of, indented};
 use crate::commands::json_flag;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
 pub(super) static SUB: Sub = Sub {
     name: "check",
-    about: "Check a plugin without running its code: its files, its note, the libraries it needs",
+    about: "Check a plugin without running its code: its files, its note, the libraries it needs, how it was linked",
     arguments: |command| {
         let file = Arg::new("file")
             .value_name("FILE")
             .required(true)
             .value_parser(clap::value_parser!(PathBuf))
             .help("Folder of a plugin, or its library or plugin.toml");
-        command.arg(file).arg(json_flag())
+        let strict = Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("End with code 1 for warnings, too");
+        command.arg(file).arg(strict).arg(json_flag())
     },
-    run: |_, own| check(own),
+    run: |_, own| run(own),
 };
 
-fn check(own: &ArgMatches) -> Result<(), Failure> {
+fn run(own: &ArgMatches) -> Result<(), Failure> {
     let given = own.get_one::<PathBuf>("file").cloned().unwrap_or_default();
-    let dir = folder_of(&given)?;
-    let inspected = onebit_loader::inspect(&dir);
+    let report = check(&folder_of(&given)?);
     if own.get_flag("json") {
-        match &inspected {
-            Ok(inspection) => output::json(&json!({ "usable": true, "inspection": inspection }))?,
-            Err(refusal) => output::json(&json!({ "usable": false, "refusal": refusal }))?,
-        }
+        let (inspection, refusal) = (report.inspected.as_ref().ok(), report.inspected.as_ref().err());
+        output::json(&json!({
+            "usable": inspection.is_some(),
+            "plugin": report.plugin,
+            "version": report.version,
+            "findings": report.findings,
+            "inspection": inspection,
+            "refusal": refusal,
+        }))?;
     } else {
-        match &inspected {
-            Ok(inspection) => output::write(accepted(inspection))?,
-            Err(refusal) => {
-                let version = refusal.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
-                output::line(format!("{}{version} cannot be used by this host\n{}", refusal.plugin, refusal_table(refusal)))?;
-            }
-        }
+        output::write(shown(&report))?;
     }
-    // The table is the answer; a refused plugin is a check that found something.
-    inspected.map(|_| ()).map_err(|_| Failure::silent(Exit::Other))
+    let limit = if own.get_flag("strict") { Severity::Warning } else { Severity::Error };
+    // The report is the answer; what it found ends in a code and without a word more.
+    if report.worst().is_some_and(|worst| worst >= limit) { Err(Failure::silent(Exit::Other)) } else { Ok(()) }
 }
 
-fn accepted(inspection: &Inspection) -> String {
+fn shown(report: &Report) -> String {
+    let version = report.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
+    let verdict = if report.inspected.is_ok() { "can be loaded by this host" } else { "cannot be used by this host" };
+    let mut text = format!("{}{version} {verdict}\n", report.plugin);
+    if let Ok(inspection) = &report.inspected {
+        text.push_str(&facts(inspection));
+    }
+    for finding in &report.findings {
+        let (code, id, severity) = (finding.code, finding.id, finding.severity.word());
+        text.push_str(&format!("\n  {severity} {code} {id}: {}\n      what to do: {}\n", finding.sentence, finding.remedy));
+    }
+    let count = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
+    let counts = [(Severity::Error, "errors"), (Severity::Warning, "warnings"), (Severity::Note, "notes")];
+    let counts: Vec<String> = counts.iter().map(|(severity, word)| format!("{} {word}", count(*severity))).collect();
+    text.push_str(&format!("\n  {}. None of its code has run.\n", counts.join(", ")));
+    text
+}
+
+fn facts(inspection: &Inspection) -> String {
     let file = &inspection.file;
-    let mut text = format!("{} {} can be loaded by this host\n", file.toml.id, file.toml.version);
     let mut rows = vec![
         vec!["library".to_owned(), file.library.display().to_string()],
         vec!["abi".to_owned(), file.toml.abi.clone()],
@@ -58,10 +76,5 @@ fn accepted(inspection: &Inspection) -> String {
         vec!["licence".to_owned(), file.toml.licence.clone()],
     ];
     rows.extend(inspection.needed.iter().map(|(name, path)| vec![format!("needs {name}"), path.display().to_string()]));
-    text.push_str(&indented(&output::table(&["field", "value"], rows)));
-    for warning in &inspection.warnings {
-        text.push_str(&format!("  note: {warning}\n"));
-    }
-    text.push_str("  None of its code has run. `onebit-host plugin list --why` shows what it says of the devices here.\n");
-    text
+    indented(&output::table(&["field", "value"], rows))
 }
