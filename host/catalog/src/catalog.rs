@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use onebit_loader::trust::Trust;
+
 use crate::document::{Node, Value};
 use crate::entry::{ModelEntry, State};
 use crate::folder::{self, Known, ModelFile};
@@ -24,6 +26,8 @@ pub struct CatalogPaths {
     pub models_dirs: Vec<PathBuf>,
     /// Folders of plugins; of two copies of one version the one in the first folder is used.
     pub plugin_dirs: Vec<PathBuf>,
+    /// How much proof of its origin a plugin must bring.
+    pub trust: Trust,
 }
 
 /// Every model and every plugin.
@@ -44,7 +48,7 @@ impl Catalog {
     /// Looks again; headers of files that have not changed since `before` are not read again.
     pub fn load_after(paths: &CatalogPaths, before: &Self) -> Self {
         let known: Known<'_> = before.models.iter().filter_map(ModelEntry::file).map(|file| (file.path.as_path(), file)).collect();
-        let mut catalog = Self { plugins: plugins::scan(&paths.plugin_dirs), ..Self::default() };
+        let mut catalog = Self { plugins: plugins::scan(&paths.plugin_dirs, &paths.trust), ..Self::default() };
         let mut found = folder::scan(&paths.models_dirs, &known);
         catalog.problems.append(&mut found.problems);
 

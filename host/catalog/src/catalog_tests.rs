@@ -28,7 +28,12 @@ impl Folders {
 
     fn paths(&self) -> CatalogPaths {
         let at = |name: &str| self.root.path().join(name);
-        CatalogPaths { manifest_dirs: vec![at("usr"), at("etc")], models_dirs: vec![at("models")], plugin_dirs: vec![at("plugins")] }
+        CatalogPaths {
+            manifest_dirs: vec![at("usr"), at("etc")],
+            models_dirs: vec![at("models")],
+            plugin_dirs: vec![at("plugins")],
+            ..CatalogPaths::default()
+        }
     }
 
     fn load(&self) -> Catalog {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use onebit_loader::devices::{Device, DeviceKind};
+use onebit_loader::trust::{Examination, Trust};
 use onebit_loader::{Fit, Inspection, Note, OptionKind, OptionSpec, PluginFile, PluginToml, ProbeReport, Reason};
 
 use super::*;
@@ -28,8 +29,9 @@ fn plugin(id: &str, version: &str) -> PluginEntry {
         homepage: None,
         device_kinds: vec![DeviceKind::Cpu, DeviceKind::Vulkan],
         formats: vec!["gguf".into()],
-        environment: [("MODE".to_owned(), "x".to_owned())].into(),
         needs: Default::default(),
+        sha256: Default::default(),
+        environment: [("MODE".to_owned(), "x".to_owned())].into(),
         options: vec![OptionSpec { name: "layers".into(), kind: OptionKind::Integer, default: None, help: "layers".into() }],
     };
     let note = Note {
@@ -45,8 +47,9 @@ fn plugin(id: &str, version: &str) -> PluginEntry {
         doors: vec!["c".into()],
     };
     let dir = std::path::PathBuf::from(format!("/plugins/{id}-{version}"));
-    let file = PluginFile { dir: dir.clone(), toml, note, library: dir.join("lib.so") };
-    PluginEntry { dir, version: version.parse().unwrap(), inspection: Inspection { file, needed: Vec::new(), warnings: Vec::new() } }
+    let file = PluginFile { dir: dir.clone(), toml, note, library: dir.join("lib.so"), beside: Vec::new(), trust: Trust::default() };
+    let inspection = Inspection { file, needed: Vec::new(), warnings: Vec::new(), trust: Examination::default() };
+    PluginEntry { dir, version: version.parse().unwrap(), inspection }
 }
 
 fn model(serve: &str) -> ModelEntry {

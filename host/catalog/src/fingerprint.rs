@@ -31,6 +31,10 @@ pub fn fingerprint(paths: &CatalogPaths) -> u64 {
     for dir in paths.plugin_dirs.iter().flat_map(|folder| plugins::plugin_dirs(folder)) {
         folder::walk(&dir, &mut note, &mut Vec::new());
     }
+    // A key that comes or goes changes what a signature is worth.
+    for dir in &paths.trust.keys {
+        folder::walk(dir, &mut note, &mut Vec::new());
+    }
     let mut hasher = DefaultHasher::new();
     stamps.hash(&mut hasher);
     hasher.finish()

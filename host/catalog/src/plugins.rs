@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use onebit_loader::trust::Trust;
 use onebit_loader::{Inspection, Refusal};
 
 /// A plugin that this host can load.
@@ -50,10 +51,10 @@ pub struct Plugins {
 }
 
 /// Looks through the folders in order: of two copies of one version the first is used.
-pub(crate) fn scan(folders: &[PathBuf]) -> Plugins {
+pub(crate) fn scan(folders: &[PathBuf], trust: &Trust) -> Plugins {
     let mut plugins = Plugins::default();
     for dir in folders.iter().flat_map(|folder| plugin_dirs(folder)) {
-        match entry(&dir) {
+        match entry(&dir, trust) {
             Err(refusal) => plugins.refused.push(RefusedPlugin { dir, refusal }),
             Ok(entry) => {
                 let same = |other: &PluginEntry| other.id() == entry.id() && other.version == entry.version;
@@ -70,8 +71,8 @@ pub(crate) fn scan(folders: &[PathBuf]) -> Plugins {
     plugins
 }
 
-fn entry(dir: &Path) -> Result<PluginEntry, Refusal> {
-    let inspection = onebit_loader::inspect(dir)?;
+fn entry(dir: &Path, trust: &Trust) -> Result<PluginEntry, Refusal> {
+    let inspection = onebit_loader::inspect_under(dir, trust)?;
     let toml = &inspection.file.toml;
     let version = semver::Version::parse(&toml.version).map_err(|error| Refusal {
         plugin: toml.id.clone(),

@@ -73,6 +73,11 @@ impl Places {
         distinct(user.chain(beside).chain(["/usr/local/lib/onebit/plugins", "/usr/lib/onebit/plugins"].map(PathBuf::from)))
     }
 
+    /// Folders of keys that the user trusts, besides the system's.
+    pub fn key_dirs(&self) -> Vec<PathBuf> {
+        self.config.iter().map(|dir| dir.join("trust.d")).collect()
+    }
+
     /// What is kept between runs and may be thrown away.
     pub fn cache_dir(&self) -> PathBuf {
         self.cache.clone().unwrap_or_else(|| PathBuf::from("/var/cache/onebit"))

@@ -13,7 +13,8 @@ use onebit_plugin_api::door::OnebitRootRef;
 
 use crate::plugin::{call, read_info};
 use crate::sink::{forget_report, take_any_report};
-use crate::{Info, LoadError, Note, PluginFile, Refusal, elf, raw};
+use crate::trust::verified;
+use crate::{Info, LoadError, PluginFile, Refusal, raw};
 
 /// Which way into the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +37,7 @@ static LOADING: Mutex<()> = Mutex::new(());
 
 pub(crate) fn enter(file: &PluginFile, host: *const abi::OnebitHost, door: Door) -> Result<Entered, LoadError> {
     let _lock = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-    check_unchanged(file)?;
-    let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
-    // SAFETY: this runs constructors of the library, which is why it happens only here, after all checks that need no code, and only in
-    // processes that may die.
-    let library = unsafe { Library::open(Some(&file.library), flags) }.map_err(|error| LoadError::Open {
-        id: file.toml.id.clone(),
-        path: file.library.display().to_string(),
-        reason: error_chain(&error),
-    })?;
+    let library = verified::open(file)?.load()?;
     forget_report();
     // SAFETY: the note of the file says that it is a plugin of this ABI, so the doors have the types of the ABI.
     let table = unsafe {
@@ -65,29 +58,13 @@ pub(crate) fn enter(file: &PluginFile, host: *const abi::OnebitHost, door: Door)
     check_table(file, table, address)
 }
 
-/// The file may have been replaced since it was inspected, by an upgrade for example.
-fn check_unchanged(file: &PluginFile) -> Result<(), LoadError> {
-    let note = elf::read(&file.library).ok().and_then(|facts| facts.note).and_then(|note| Note::parse(&note).ok());
-    if note.as_ref() == Some(&file.note) {
-        return Ok(());
-    }
-    let found = note.map_or("no readable note".into(), |note| format!("{} {}", note.id, note.version));
-    Err(refused(
-        file,
-        "library",
-        format!("{} {}, as inspected", file.note.id, file.note.version),
-        found,
-        "it was replaced meanwhile; try again",
-    ))
-}
-
 fn refused(file: &PluginFile, field: &str, host: impl Into<String>, plugin: impl Into<String>, remedy: impl Into<String>) -> LoadError {
     let mut refusal = Refusal::new(file.toml.id.clone(), Some(file.toml.version.clone()));
     refusal.row(field, host, plugin, remedy);
     LoadError::Refused(Box::new(refusal))
 }
 
-fn error_chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -49,6 +49,8 @@ pub(crate) struct ElfFacts {
     pub debug_info: bool,
     /// Where linkers are told to look, as written: `RUNPATH` or `RPATH`, and the text.
     pub search: Vec<(&'static str, String)>,
+    /// `DT_SONAME`.
+    pub soname: Option<String>,
     /// `DT_NEEDED`, in order.
     pub needed: Vec<String>,
     /// `DT_RUNPATH`, split.
@@ -88,7 +90,11 @@ pub(crate) fn own_machine() -> u16 {
 
 /// Reads the facts; the error is one sentence about the file's damage.
 pub(crate) fn read(path: &Path) -> Result<ElfFacts, String> {
-    let file = File::open(path).map_err(|error| format!("cannot be opened: {error}"))?;
+    read_open(File::open(path).map_err(|error| format!("cannot be opened: {error}"))?)
+}
+
+/// Reads them from an open file; its position does not matter.
+pub(crate) fn read_open(file: File) -> Result<ElfFacts, String> {
     let cache = ReadCache::new(file);
     parse(&cache).map_err(|error| format!("is no usable shared library: {error}"))
 }
@@ -189,6 +195,7 @@ fn read_dynamic<R: ReadCacheOps>(
         match entry.d_tag(endian) {
             elf::DT_NEEDED if facts.needed.len() == MAX_NEEDED => return Err(format!("it needs more than {MAX_NEEDED} libraries")),
             elf::DT_NEEDED => facts.needed.push(string(entry.d_val(endian))?),
+            elf::DT_SONAME => facts.soname = Some(string(entry.d_val(endian))?),
             elf::DT_RUNPATH => {
                 facts.search.push(("RUNPATH", string(entry.d_val(endian))?));
                 facts.runpath = Some(split(string(entry.d_val(endian))?));

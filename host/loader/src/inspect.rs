@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ABI_MAJOR, ABI_MINOR, Note, PluginToml, Refusal, elf, needed, plugin_toml};
+use crate::trust::{self, Examination, Problem, Reading, Severity, Trust};
+use crate::{ABI_MAJOR, ABI_MINOR, Note, PluginToml, Refusal, beside, elf, needed, plugin_toml};
 
 /// Target triple of this host.
 const TARGET: &str = env!("ONEBIT_TARGET");
@@ -27,6 +27,10 @@ pub struct PluginFile {
     pub note: Note,
     /// Its library, canonical.
     pub library: PathBuf,
+    /// Libraries of the folder that it needs, as paths from the folder, in the order in which they must be loaded.
+    pub beside: Vec<String>,
+    /// The policy under which it was inspected, and is loaded.
+    pub trust: Trust,
 }
 
 /// What [`inspect()`] found.
@@ -38,10 +42,17 @@ pub struct Inspection {
     pub needed: Vec<(String, PathBuf)>,
     /// Sentences for a person; nothing that forbids the use.
     pub warnings: Vec<String>,
+    /// What is known of its origin, and what is not as it should be and still allowed.
+    pub trust: Examination,
+}
+
+/// Reads a plugin's folder, under the policy that holds if nobody says otherwise. No code of the plugin runs.
+pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
+    inspect_under(plugin_dir, &Trust::default())
 }
 
 /// Reads a plugin's folder. No code of the plugin runs.
-pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
+pub fn inspect_under(plugin_dir: &Path, trust: &Trust) -> Result<Inspection, Refusal> {
     let folder_name = plugin_dir.file_name().unwrap_or(plugin_dir.as_os_str()).to_string_lossy().into_owned();
     let refuse = |field: &str, host: &str, plugin: String, remedy: String| Refusal::one(folder_name.as_str(), field, host, plugin, remedy);
     let dir = plugin_dir.canonicalize().map_err(|error| {
@@ -66,8 +77,9 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
         refusal.row("library", host, plugin, remedy);
         return Err(refusal);
     }
-    if let Err([host, plugin, remedy]) = check_writers(&dir) {
-        refusal.row("folder", host, plugin, remedy);
+    let examination = trust::examine(&absolute(plugin_dir), trust, Reading::Names);
+    refusal.rows.extend(examination.of(Severity::Refused, trust.mode).map(Problem::refusal));
+    if !refusal.rows.is_empty() {
         return Err(refusal);
     }
     let library = library.canonicalize().map_err(|error| refuse("library", "a file", error.to_string(), "check the file".into()))?;
@@ -121,11 +133,23 @@ pub fn inspect(plugin_dir: &Path) -> Result<Inspection, Refusal> {
     if !refusal.rows.is_empty() {
         return Err(refusal);
     }
+    let beside = beside::order(&dir, &facts.needed, &needed, &mut refusal);
+    beside::check_elsewhere(&dir, &needed, trust, &mut refusal);
+    if !refusal.rows.is_empty() {
+        return Err(refusal);
+    }
     let mut warnings = Vec::new();
     if folder_name != toml.id {
         warnings.push(format!("the plugin {} lies in a folder named {folder_name}", toml.id));
     }
-    Ok(Inspection { file: PluginFile { dir, toml, note, library }, needed: needed.found, warnings })
+    let needed = needed.found.into_iter().map(|found| (found.name, found.path)).collect();
+    let file = PluginFile { dir, toml, note, library, beside, trust: trust.clone() };
+    Ok(Inspection { file, needed, warnings, trust: examination })
+}
+
+/// As it was given, links and all: who may turn a link on the way may choose the plugin.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The text of a `plugin.toml`, bounded.
@@ -142,7 +166,7 @@ pub(crate) fn read_toml(path: &Path) -> Result<String, String> {
 /// What the host wants, what there is, what to do.
 type Row = [String; 3];
 
-/// A regular file, whose real place is in the plugin's folder, that not everybody may change.
+/// A regular file, whose real place is in the plugin's folder.
 fn check_file(dir: &Path, path: &Path) -> Result<(), Row> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let real = path.canonicalize().map_err(|error| {
@@ -163,22 +187,6 @@ fn check_file(dir: &Path, path: &Path) -> Result<(), Row> {
         fs::metadata(&real).map_err(|error| ["a file that can be read".into(), format!("{name}: {error}"), "check permissions".into()])?;
     if !kind.is_file() {
         return Err(["a regular file".into(), format!("{name} is none"), "install the plugin again".into()]);
-    }
-    check_writers(&real)
-}
-
-/// Not writable by everybody: who can change a plugin can run code as the host's user.
-fn check_writers(path: &Path) -> Result<(), Row> {
-    let mode = fs::metadata(path)
-        .map_err(|error| ["a file that can be read".into(), error.to_string(), "check permissions".into()])?
-        .permissions()
-        .mode();
-    if mode & 0o002 != 0 {
-        return Err([
-            "not writable by everybody".into(),
-            format!("{} has mode {:o}", path.display(), mode & 0o7777),
-            format!("chmod o-w {}", path.display()),
-        ]);
     }
     Ok(())
 }

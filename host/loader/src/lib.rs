@@ -7,6 +7,7 @@
 //! library, trust a number that a plugin returned, load a plugin in the front process (a crash of a plugin is the crash of its process).
 
 pub mod bare;
+mod beside;
 pub mod check;
 pub mod devices;
 mod door;
@@ -29,12 +30,13 @@ mod session;
 mod sink;
 mod text;
 mod tokenizer;
+pub mod trust;
 mod types;
 
 pub use door::Door;
 pub use embedder::Embedder;
 pub use error::{LoadError, PluginError, Status};
-pub use inspect::{Inspection, PluginFile, inspect};
+pub use inspect::{Inspection, PluginFile, inspect, inspect_under};
 pub use model::{ForwardModel, Model};
 pub use note::{Note, NoteError};
 pub use plugin::Plugin;

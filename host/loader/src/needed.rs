@@ -24,11 +24,24 @@ pub(crate) struct Missing {
     pub beside: bool,
 }
 
+/// One that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// By what name it is needed.
+    pub name: String,
+    /// Where it is, links resolved.
+    pub path: PathBuf,
+    /// What it calls itself.
+    pub soname: Option<String>,
+    /// What it needs itself.
+    pub needed: Vec<String>,
+}
+
 /// All that are needed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Needed {
-    /// Name and place, in the order found.
-    pub found: Vec<(String, PathBuf)>,
+    /// In the order found.
+    pub found: Vec<Found>,
     /// In the order missed.
     pub missing: Vec<Missing>,
 }
@@ -76,7 +89,12 @@ pub(crate) fn walk(library: &Path, facts: &ElfFacts) -> Result<Needed, String> {
             seen.insert(name.clone(), found.is_some());
             match found {
                 Some((path, facts)) => {
-                    needed.found.push((name.clone(), path.clone()));
+                    needed.found.push(Found {
+                        name: name.clone(),
+                        path: path.clone(),
+                        soname: facts.soname.clone(),
+                        needed: facts.needed.clone(),
+                    });
                     queue.push_back(Visit { facts, path, rpaths: rpaths.clone() });
                 }
                 None => needed.missing.push(Missing {

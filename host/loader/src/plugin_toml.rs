@@ -96,6 +96,10 @@ pub struct PluginToml {
     /// Environment variables set when its process is spawned.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// SHA-256 of the files in this folder, lower case hexadecimal, by their paths from here. All of them, except this file and its signature,
+    /// or none.
+    #[serde(default)]
+    pub sha256: BTreeMap<String, String>,
     /// Settings that a manifest may give.
     #[serde(default, rename = "option")]
     pub options: Vec<OptionSpec>,
@@ -115,6 +119,7 @@ const KEYS: &[&str] = &[
     "formats",
     "needs",
     "environment",
+    "sha256",
     "option",
 ];
 const NEEDS_KEYS: &[&str] = &["network", "cache_mib"];
@@ -147,8 +152,9 @@ impl PluginToml {
                 check_keys(option.keys(), OPTION_KEYS, " in [[option]]")?;
             }
         }
-        let parsed: Self = toml::from_str(text).map_err(one_line)?;
+        let mut parsed: Self = toml::from_str(text).map_err(one_line)?;
         parsed.check()?;
+        parsed.sha256.values_mut().for_each(|hash| hash.make_ascii_lowercase());
         Ok(parsed)
     }
 
@@ -184,6 +190,18 @@ impl PluginToml {
         }
         if self.needs.cache_mib > MAX_CACHE_MIB {
             return Err(format!("[needs] cache_mib is {}, at most {MAX_CACHE_MIB} are given", self.needs.cache_mib));
+        }
+        for (name, hash) in &self.sha256 {
+            let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+            if !name.split('/').all(plain) || name.contains('\0') {
+                return Err(format!("[sha256] {name:?} is not the path of a file in the plugin's folder"));
+            }
+            if name == "plugin.toml" || name == crate::trust::SIGNATURE {
+                return Err(format!("[sha256] {name:?}: this file cannot hold its own hash or that of its signature"));
+            }
+            if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Err(format!("[sha256] {name:?}: {hash:?} is not 64 hexadecimal digits"));
+            }
         }
         for option in &self.options {
             if let Some(default) = option.default.as_deref().filter(|default| !option.accepts(default)) {
@@ -276,6 +294,11 @@ help = "How fast"
         assert!(wrong("[\"cpu\"]", "[\"gpu\"]").contains("unknown variant"));
         assert!(wrong("\"A test\"", "\"\\u001b[2J\"").contains("holds a control character"));
         assert!(wrong("default = \"3\"", "default = \"fast\"").contains("is not of kind Integer"));
+        let hashes = |line: &str| PluginToml::parse(&format!("{GOOD}\n[sha256]\n{line}\n")).expect_err("wrong");
+        assert_eq!(hashes("\"../x\" = \"00\""), r#"[sha256] "../x" is not the path of a file in the plugin's folder"#);
+        assert!(hashes("\"/x\" = \"00\"").contains("is not the path of a file"));
+        assert!(hashes("\"plugin.toml\" = \"00\"").contains("cannot hold its own hash"));
+        assert_eq!(hashes("\"libx.so\" = \"00\""), r#"[sha256] "libx.so": "00" is not 64 hexadecimal digits"#);
         assert!(PluginToml::parse(&format!("{GOOD}\n[environment]\nLD_PRELOAD = \"x\"\n")).expect_err("wrong").contains("LD_PRELOAD"));
     }
 }

@@ -113,6 +113,8 @@ impl SandboxConfig {
             .chain(self.read.iter().cloned())
             .chain(libraries)
             .chain(searched)
+            // The plugin's signature is looked at once more when it is loaded.
+            .chain(inspection.file.trust.keys.iter().filter(|path| path.is_dir()).cloned())
             .collect()
     }
 

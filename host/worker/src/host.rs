@@ -79,7 +79,10 @@ impl Host {
     pub fn start(config: HostConfig) -> Result<Self, HostError> {
         let handle = tokio::runtime::Handle::try_current()
             .map_err(|error| HostError::Internal(format!("the host needs a tokio runtime to start on: {error}")))?;
-        let supervisor = Supervisor::new_on(handle, crate::SupervisorConfig { exe: config.exe.clone(), ..config.supervisor.clone() });
+        let supervisor = Supervisor::new_on(
+            handle,
+            crate::SupervisorConfig { exe: config.exe.clone(), trust: config.trust.clone(), ..config.supervisor.clone() },
+        );
         let probe =
             crate::probe::ProbeConfig { exe: config.exe.clone(), sandbox: config.supervisor.sandbox.clone(), ..config.probe.clone() };
         let inner = Inner {
@@ -414,6 +417,7 @@ impl Inner {
                     info: probed.info,
                     devices: devices.devices.iter().cloned().zip(probed.reports).collect(),
                     warnings: entry.inspection.warnings.clone(),
+                    trust: entry.inspection.trust.clone(),
                     at,
                 },
             };

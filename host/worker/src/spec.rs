@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use onebit_loader::devices::Device;
+use onebit_loader::trust::Trust;
 
 use crate::protocol::LoadOrder;
 
@@ -48,11 +49,12 @@ pub struct LaunchSpec {
 
 impl LaunchSpec {
     /// What the worker is told.
-    pub(crate) fn order(&self) -> LoadOrder {
+    pub(crate) fn order(&self, trust: &Trust) -> LoadOrder {
         LoadOrder {
             model: self.model.clone(),
             model_path: self.model_path.clone(),
             plugin_dir: self.plugin_dir.clone(),
+            trust: trust.clone(),
             plugin_id: self.plugin_id.clone(),
             plugin_version: self.plugin_version.clone(),
             device: self.device.clone(),
@@ -68,7 +70,11 @@ impl LaunchSpec {
     pub(crate) fn same_launch(&self, other: &Self) -> bool {
         // The free memory of a device is a measurement, not a part of the choice.
         let measured_alike = Device { memory_free: other.device.memory_free, ..self.device.clone() };
-        LoadOrder { device: measured_alike, ..self.order() } == other.order() && self.isolation == other.isolation && self.env == other.env
+        // All launches of one host are under one policy.
+        let trust = Trust::default();
+        LoadOrder { device: measured_alike, ..self.order(&trust) } == other.order(&trust)
+            && self.isolation == other.isolation
+            && self.env == other.env
     }
 }
 

@@ -309,11 +309,18 @@ async fn a_new_manifest_is_noticed_and_a_changed_one_replaces_the_worker() {
     let host = house.host();
     assert!(matches!(host.model("story"), Err(HostError::UnknownModel { .. })));
     let house = house.story();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // How long the host waits between two looks depends on how long a look takes, and so on the machine.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while host.model("story").is_err() && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     assert_eq!(answer(&host, "story").await.unwrap(), STORY);
     let pid = host.status()[0].pid;
     let house = house.manifest("story", "story.ngram\nformat = \"ngram\"\narchitecture = \"ngram\"\n[defaults]\ncontext = 256");
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    let changed = async || host.lease("story", LeaseOptions::default()).await.unwrap().facts().context == 256;
+    while !changed().await && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     let lease = host.lease("story", LeaseOptions::default()).await.unwrap();
     assert_eq!(lease.facts().context, 256);
     assert!(host.status().iter().any(|worker| worker.pid != pid));

@@ -415,6 +415,7 @@ async fn a_worker_whose_socket_closes_ends_even_while_its_plugin_hangs() {
             model: spec.model,
             model_path: spec.model_path,
             plugin_dir: spec.plugin_dir,
+            trust: onebit_loader::trust::Trust::default(),
             plugin_id: spec.plugin_id,
             plugin_version: spec.plugin_version,
             device: spec.device,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use onebit_catalog::PluginEntry;
 use onebit_loader::devices::{Device, DeviceKind};
+use onebit_loader::trust::{Examination, Trust};
 use onebit_loader::{Inspection, Needs, Note, PluginFile, PluginToml};
 use onebit_worker::probe::{ProbeConfig, Prober};
 
@@ -60,6 +61,7 @@ fn entry(dir: &Path) -> PluginEntry {
         device_kinds: vec![DeviceKind::Cpu],
         formats: Vec::new(),
         needs: Needs::default(),
+        sha256: std::collections::BTreeMap::new(),
         environment: [("GREETING".to_owned(), "hello".to_owned())].into(),
         options: Vec::new(),
     };
@@ -75,11 +77,11 @@ fn entry(dir: &Path) -> PluginEntry {
         licence: "MIT".into(),
         doors: vec!["c".into()],
     };
-    let file = PluginFile { dir: dir.to_owned(), toml, note, library: dir.join("lib.so") };
+    let file = PluginFile { dir: dir.to_owned(), toml, note, library: dir.join("lib.so"), beside: Vec::new(), trust: Trust::default() };
     PluginEntry {
         dir: dir.to_owned(),
         version: "0.1.0".parse().unwrap(),
-        inspection: Inspection { file, needed: Vec::new(), warnings: Vec::new() },
+        inspection: Inspection { file, needed: Vec::new(), warnings: Vec::new(), trust: Examination::default() },
     }
 }
 

@@ -19,10 +19,11 @@ mod serve;
 pub use plugin::name as plugin_name;
 
 use clap::{ArgMatches, ColorChoice};
+use onebit_loader::trust::{Mode, Trust};
 
 use crate::exit::{self, Exit, Failure};
 use crate::places::{Places, distinct};
-use crate::settings::{Settings, arguments, table};
+use crate::settings::{Settings, TrustMode, arguments, table};
 
 /// What a command works with.
 pub struct Invocation<'a> {
@@ -127,7 +128,19 @@ fn catalog_paths(invocation: &Invocation<'_>) -> Result<onebit_catalog::CatalogP
         manifest_dirs: distinct(manifests),
         models_dirs: settings.get(&table::MODELS_DIR)?,
         plugin_dirs: distinct(plugins),
+        trust: trust(settings)?,
     })
+}
+
+/// How much proof of its origin a plugin must bring.
+fn trust(settings: &Settings) -> Result<Trust, Failure> {
+    let mode = match settings.get(&table::TRUST_MODE)? {
+        TrustMode::Warn => Mode::Warn,
+        TrustMode::Strict => Mode::Strict,
+    };
+    // Nobody takes the system's keys away by naming others.
+    let keys = std::iter::once(std::path::PathBuf::from(onebit_loader::trust::SYSTEM_KEYS)).chain(settings.get(&table::TRUST_KEYS)?);
+    Ok(Trust { mode, keys: distinct(keys) })
 }
 
 /// A name that no model has.

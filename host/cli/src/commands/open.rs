@@ -16,6 +16,7 @@ pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
         plugin_dirs: paths.plugin_dirs,
         manifest_dirs: paths.manifest_dirs,
         models_dirs: paths.models_dirs,
+        trust: paths.trust,
         cache_dir: Some(settings.get(&table::CACHE_DIR)?),
         device: settings.get(&table::DEVICE)?,
         context: settings.get(&table::CONTEXT)?,

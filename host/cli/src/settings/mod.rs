@@ -14,4 +14,4 @@ mod value;
 pub use resolve::{Settings, arguments};
 #[cfg(test)]
 pub use row::Commands;
-pub use value::{Bytes, LogFormat, Shape, Span};
+pub use value::{Bytes, LogFormat, Shape, Span, TrustMode};

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use onebit_http::Listen;
 
 use super::row::{Commands, Fallback, Row, Setting};
-use super::value::{Bytes, LogFormat, Span};
+use super::value::{Bytes, LogFormat, Span, TrustMode};
 
 const FOLDERS: &str = "Folders";
 const GENERAL: &str = "General";
 const SERVER: &str = "Server";
 const ACCESS: &str = "Access";
+const TRUST: &str = "Trust in plugins";
 const LIMITS: &str = "Limits";
 const MODELS: &str = "Models";
 const ANSWERS: &str = "Answers";
@@ -380,6 +381,22 @@ pub static PULL_PYTHON: Setting<String> = Setting {
     help: "Python whose pip gets pypi: sources.",
     ..Setting::named("pull.python", "python", &["ONEBIT_PYTHON"])
 };
+/// `trust.mode`
+pub static TRUST_MODE: Setting<TrustMode> = Setting {
+    placeholder: "warn|strict",
+    group: TRUST,
+    fallback: Fallback::Text("warn"),
+    help: "How much proof of its origin a plugin must bring: strict refuses one without hashes of all its files and a signature by a trusted key, warn reports what is missing. What others could change is always refused.",
+    ..Setting::named("trust.mode", "trust", &["ONEBIT_TRUST"])
+};
+/// `trust.keys`
+pub static TRUST_KEYS: Setting<Vec<PathBuf>> = Setting {
+    placeholder: "DIR",
+    group: TRUST,
+    fallback: Fallback::Computed(|places| paths(places.key_dirs()), "$XDG_CONFIG_HOME/onebit/trust.d"),
+    help: "Folder of minisign public keys (*.pub) whose plugins are trusted, besides /etc/onebit/trust.d; repeats, replaces the default.",
+    ..Setting::named("trust.keys", "trust-keys", &["ONEBIT_TRUST_KEYS"])
+};
 
 /// Everything, in the order of help and documentation.
 #[rustfmt::skip]
@@ -387,6 +404,7 @@ pub static TABLE: &[&dyn Row] = &[
     &MODELS_DIR, &MANIFEST_DIR, &PLUGIN_DIR, &NO_DEFAULT_DIRS, &CACHE_DIR,
     &CONFIG, &VERBOSE, &LOG, &LOG_FORMAT,
     &LISTEN, &DRAIN_TIMEOUT,
+    &TRUST_MODE, &TRUST_KEYS,
     &API_KEY, &API_KEY_FILE, &INSECURE, &ALLOW_ORIGIN, &ALLOW_HOST,
     &DEVICE, &SLOTS, &CONTEXT, &THREADS, &KEEP_ALIVE,
     &MAX_LOADED, &MEMORY_BUDGET, &MAX_QUEUE, &MAX_BODY, &MAX_BUFFERED, &MAX_CONNECTIONS,

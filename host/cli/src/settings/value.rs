@@ -221,6 +221,16 @@ choice!(
     }
 );
 
+choice!(
+    /// How much proof of its origin a plugin must bring.
+    TrustMode, "warn or strict", {
+        /// Missing proof is reported.
+        Warn = "warn",
+        /// Missing proof is refused.
+        Strict = "strict",
+    }
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

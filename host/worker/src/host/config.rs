@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use onebit_catalog::{CatalogPaths, KeepAlive, Selector, Wishes, context};
 
+use onebit_loader::trust::Trust;
+
 use crate::probe::ProbeConfig;
 use crate::supervisor::SupervisorConfig;
 
@@ -31,7 +33,9 @@ pub struct HostConfig {
     pub threads: Option<u32>,
     /// How long a model without work stays loaded.
     pub keep_alive: KeepAlive,
-    /// Limits and patience of the supervisor. Its `exe` is taken from above.
+    /// How much proof of its origin a plugin must bring.
+    pub trust: Trust,
+    /// Limits and patience of the supervisor. Its `exe` and `trust` are taken from above.
     pub supervisor: SupervisorConfig,
     /// How probe processes are started. Its `exe` is taken from above, its `sandbox` from the supervisor's.
     pub probe: ProbeConfig,
@@ -50,6 +54,7 @@ impl Default for HostConfig {
             slots: context::SLOTS,
             threads: None,
             keep_alive: KeepAlive::For(std::time::Duration::from_secs(300)),
+            trust: Trust::default(),
             supervisor: SupervisorConfig::default(),
             probe: ProbeConfig::default(),
         }
@@ -62,6 +67,7 @@ impl HostConfig {
             manifest_dirs: self.manifest_dirs.clone(),
             models_dirs: self.models_dirs.clone(),
             plugin_dirs: self.plugin_dirs.clone(),
+            trust: self.trust.clone(),
         }
     }
 

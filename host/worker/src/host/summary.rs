@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use onebit_catalog::{Chat, Defaults, Facts, ModelEntry, PluginEntry, Problem, State};
 use onebit_loader::devices::Device;
+use onebit_loader::trust::Examination;
 use onebit_loader::{Info, ProbeReport, Refusal};
 use serde::Serialize;
 
@@ -132,6 +133,8 @@ pub enum PluginOutcome {
         devices: Vec<(Device, ProbeReport)>,
         /// Sentences about its files; nothing that forbids the use.
         warnings: Vec<String>,
+        /// Who made it, and what of that is not proven.
+        trust: Examination,
         /// When it was asked.
         at: SystemTime,
     },

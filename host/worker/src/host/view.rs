@@ -82,4 +82,14 @@ fn report(catalog: &Catalog, before: &Catalog) {
     for refused in catalog.plugins().refused.iter().filter(|refused| !before.plugins().refused.contains(refused)) {
         tracing::warn!(dir = %refused.dir.display(), "{}", refused.refusal);
     }
+    for plugin in catalog.plugins().usable.iter().filter(|plugin| !before.plugins().usable.contains(plugin)) {
+        for problem in &plugin.inspection.trust.problems {
+            // Most plugins bring no proof, and that is no alarm.
+            if problem.is_missing_proof() {
+                tracing::info!(plugin = plugin.id(), code = problem.code(), "{problem}");
+            } else {
+                tracing::warn!(plugin = plugin.id(), code = problem.code(), remedy = problem.remedy(), "{problem}");
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use onebit_loader::devices::{Device, DeviceList};
+use onebit_loader::trust::Trust;
 use onebit_loader::{Fit, Info, ProbeReport};
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +18,11 @@ pub(super) enum Question {
     /// Which devices are there? Starts the Vulkan drivers.
     Devices,
     /// Load this plugin: what does it say of these devices?
-    Probe { plugin_dir: PathBuf, devices: Vec<Device>, sandbox: SandboxConfig },
+    Probe { plugin_dir: PathBuf, trust: Trust, devices: Vec<Device>, sandbox: SandboxConfig },
     /// Load this plugin: what does it say of this file?
     Fit {
         plugin_dir: PathBuf,
+        trust: Trust,
         device: Box<Device>,
         path: PathBuf,
         context: u32,

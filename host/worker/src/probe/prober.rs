@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use onebit_catalog::{PluginEntry, Stamp};
 use onebit_loader::devices::{Device, DeviceKind, DeviceList};
+use onebit_loader::trust::Trust;
 use onebit_loader::{Fit, ProbeReport, Reason};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -157,7 +158,12 @@ impl Prober {
     }
 
     fn probe_these(&self, plugin: &PluginEntry, devices: &[Device]) -> Result<Probed, Outcome> {
-        let question = Question::Probe { plugin_dir: plugin.dir.clone(), devices: devices.to_vec(), sandbox: self.config.sandbox.clone() };
+        let question = Question::Probe {
+            plugin_dir: plugin.dir.clone(),
+            trust: policy(plugin),
+            devices: devices.to_vec(),
+            sandbox: self.config.sandbox.clone(),
+        };
         match self.ask(&question, &self.environment(plugin)) {
             Ok(Answer::Probed(probed)) if probed.reports.len() == devices.len() => Ok(probed),
             Ok(Answer::Failed(reason)) => Err(Outcome::Failed(reason)),
@@ -180,6 +186,7 @@ impl Prober {
         let question = || {
             let question = Question::Fit {
                 plugin_dir: plugin.dir.clone(),
+                trust: policy(plugin),
                 device: Box::new(device.clone()),
                 path: path.to_owned(),
                 context,
@@ -285,6 +292,11 @@ impl From<Silence> for Outcome {
 
 fn now<T>(answer: Result<T, String>) -> Remembered<T> {
     Remembered { at: SystemTime::now(), answer }
+}
+
+/// The policy that let it into the catalog is the one under which it is loaded.
+fn policy(plugin: &PluginEntry) -> Trust {
+    plugin.inspection.file.trust.clone()
 }
 
 /// The variables of a process, all of them.

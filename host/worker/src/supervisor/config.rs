@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use onebit_loader::trust::Trust;
+
 use crate::confine::SandboxConfig;
 
 /// Limits and patience. `Default` is what `onebit-host serve` uses.
@@ -13,6 +15,8 @@ pub struct SupervisorConfig {
     pub exe: Option<PathBuf>,
     /// Its arguments.
     pub args: Vec<OsString>,
+    /// How much proof of its origin a plugin must bring to be loaded.
+    pub trust: Trust,
     /// Requests that may wait for one model besides those being computed.
     pub max_queue: usize,
     /// Models loaded at a time; `None` = as many as fit.
@@ -42,6 +46,7 @@ impl Default for SupervisorConfig {
         Self {
             exe: None,
             args: vec![OsString::from("worker")],
+            trust: Trust::default(),
             max_queue: 512,
             max_loaded: None,
             memory_budget: None,

@@ -76,9 +76,10 @@ async fn greet_and_load(
 ) -> Result<Ready, End> {
     let spec = &load.spec;
     let protocol = |reason: String| End::Error(WorkerError::Protocol { model: spec.model.clone(), reason });
-    for frame in
-        [encode(&Hello::ours()), encode(&ToWorker::Load { order: Box::new(spec.order()), sandbox: Box::new(inner.config.sandbox.clone()) })]
-    {
+    for frame in [
+        encode(&Hello::ours()),
+        encode(&ToWorker::Load { order: Box::new(spec.order(&inner.config.trust)), sandbox: Box::new(inner.config.sandbox.clone()) }),
+    ] {
         let frame = frame.map_err(|error| protocol(error.to_string()))?;
         // A writer that is gone means a worker that is gone; the reader below tells.
         outbox.send(frame).ok();

@@ -1,6 +1,7 @@
 //! `plugin list`: what is installed, and what each can compute on here, or why not.
 
 use clap::{Arg, ArgAction};
+use onebit_loader::trust::Examination;
 use onebit_worker::{PluginOutcome, PluginReport};
 use serde_json::json;
 
@@ -67,8 +68,9 @@ fn reasons(report: &PluginReport) -> String {
         PluginOutcome::Failed { reason, .. } => {
             text.push_str(&format!("  failed when it was asked: {reason}\n  after a repair: onebit-host plugin rescan\n"))
         }
-        PluginOutcome::Usable { info, devices, warnings, .. } => {
+        PluginOutcome::Usable { info, devices, warnings, trust, .. } => {
             text.push_str(&format!("  computes with {}\n", info.computes_with));
+            text.push_str(&origin(trust));
             for (device, said) in devices {
                 let verdict = if said.usable { format!("yes, score {}", said.score) } else { "no".to_owned() };
                 let why = if said.text.is_empty() { String::new() } else { format!(": {}", said.text) };
@@ -78,6 +80,18 @@ fn reasons(report: &PluginReport) -> String {
                 text.push_str(&format!("  note: {warning}\n"));
             }
         }
+    }
+    text
+}
+
+/// Who made it, and everything that nobody has proven.
+fn origin(trust: &Examination) -> String {
+    let mut text = match &trust.signer {
+        Some(signer) => format!("  signed by {} ({})\n", signer.key, signer.comment),
+        None => String::new(),
+    };
+    for problem in &trust.problems {
+        text.push_str(&format!("  trust: {problem}\n"));
     }
     text
 }

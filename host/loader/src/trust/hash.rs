@@ -1,0 +1,22 @@
+//! SHA-256 of open files.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use sha2::{Digest, Sha256};
+
+/// Lower case hexadecimal, of the whole file whatever its position is.
+pub(super) fn sha256(mut file: &File) -> io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut hasher = Sha256::new();
+    let mut chunk = vec![0_u8; 256 << 10];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => hasher.update(chunk.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
