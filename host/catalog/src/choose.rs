@@ -269,6 +269,7 @@ impl<'a> Search<'a> {
             version: plugin.version.to_string(),
             device: device.clone(),
             options,
+            needs: toml.needs,
             environment: toml.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             isolation,
             model_path: self.path.to_owned(),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use onebit_loader::Needs;
 use onebit_loader::devices::Device;
 use serde::Serialize;
 
@@ -62,6 +63,8 @@ pub struct Choice {
     pub device: Device,
     /// Settings for the plugin.
     pub options: Vec<(String, String)>,
+    /// What it asks for beyond computing, from `plugin.toml`.
+    pub needs: Needs,
     /// Environment of its process, from `plugin.toml`.
     pub environment: Vec<(String, String)>,
     /// Where it runs.

@@ -25,7 +25,17 @@ pub struct ReadyQuery {
 #[derive(Serialize)]
 struct Ready {
     status: &'static str,
+    sandbox: Sandbox,
     models: Vec<ReadyModel>,
+}
+
+/// What this kernel confines plugins with. What holds for a loaded model stands with the model.
+#[derive(Serialize)]
+struct Sandbox {
+    layers: String,
+    /// One sentence for each thing that does not hold here.
+    missing: Vec<String>,
+    required: bool,
 }
 
 #[derive(Serialize)]
@@ -42,6 +52,11 @@ struct ReadyModel {
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<String>,
+    /// Left out while there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused_calls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     requests_active: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_waiting: Option<u64>,
@@ -56,6 +71,8 @@ impl From<WorkerState> for ReadyModel {
             plugin: Some(worker.plugin),
             device: Some(worker.device),
             memory_bytes: Some(if worker.memory_measured > 0 { worker.memory_measured } else { worker.memory_estimated }),
+            sandbox: worker.sandbox,
+            refused_calls: (worker.refused_calls > 0).then_some(worker.refused_calls),
             requests_active: Some(worker.active),
             requests_waiting: Some(worker.waiting),
         }
@@ -68,8 +85,16 @@ pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, Que
     let Query(query) =
         query.map_err(|_| ApiError::invalid("model", "the query of /readyz cannot be read; it is ?model=NAME or nothing"))?;
     let workers = app.models.workers();
+    let (offered, required) = app.models.sandbox();
+    // Where the sandbox is required and does not hold, no model can be loaded.
+    let safe = offered.holds() || !required;
+    let answer = |ready: bool, models| {
+        let (code, status) = if ready && safe { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not_ready") };
+        (code, Json(Ready { status, sandbox: Sandbox { layers: offered.to_string(), missing: offered.missing, required }, models }))
+            .into_response()
+    };
     let Some(name) = query.model else {
-        return Ok(Json(Ready { status: "ready", models: workers.into_iter().map(ReadyModel::from).collect() }).into_response());
+        return Ok(answer(true, workers.into_iter().map(ReadyModel::from).collect()));
     };
     let card = app.models.cards().into_iter().find(|card| card.id == name || card.aliases.contains(&name));
     let card = card.ok_or_else(|| app.models.unknown(&name))?;
@@ -84,12 +109,13 @@ pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, Que
             plugin: None,
             device: None,
             memory_bytes: None,
+            sandbox: None,
+            refused_calls: None,
             requests_active: None,
             requests_waiting: None,
         },
     };
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok((status, Json(Ready { status: if ready { "ready" } else { "not_ready" }, models: vec![model] })).into_response())
+    Ok(answer(ready, vec![model]))
 }
 
 /// Prometheus text.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use onebit_engine::{EmbedRequest, Embeddings, GenerateRequest, ModelFacts};
-use onebit_worker::{Host, HostError, Lease, LeaseOptions, Lifecycle, ModelState, ModelSummary, WorkerState as Phase, WorkerStatus};
+use onebit_worker::{
+    Confinement, Host, HostError, Lease, LeaseOptions, Lifecycle, ModelState, ModelSummary, WorkerState as Phase, WorkerStatus,
+};
 
 use crate::errors::ApiError;
 use crate::models::{Defaults, Events, Leased, ModelCard, Models, WorkerPhase, WorkerState};
@@ -57,6 +59,11 @@ impl Models for HostModels {
         self.host.observe(observer);
     }
 
+    fn sandbox(&self) -> (Confinement, bool) {
+        let (offered, required) = self.host.sandbox();
+        (offered.clone(), required)
+    }
+
     fn unknown(&self, model: &str) -> ApiError {
         match self.host.model(model) {
             Err(error) => error.into(),
@@ -82,6 +89,11 @@ fn worker(status: WorkerStatus) -> WorkerState {
         Phase::Failed { reason, .. } => (WorkerPhase::Failed, Some(reason)),
         _ => (WorkerPhase::Loading, None),
     };
+    let sandbox = match (&status.confinement, phase) {
+        (Some(confinement), _) => Some(confinement.to_string()),
+        (None, WorkerPhase::Ready | WorkerPhase::Stopping) => Some("none".to_owned()),
+        (None, _) => None,
+    };
     WorkerState {
         model: status.model,
         phase,
@@ -91,6 +103,8 @@ fn worker(status: WorkerStatus) -> WorkerState {
         restarts: u64::from(status.restarts),
         memory_estimated: status.estimate.total(),
         memory_measured: status.rss_bytes,
+        sandbox,
+        refused_calls: status.refused_calls,
         active: u64::from(status.active),
         waiting: u64::from(status.waiting),
     }

@@ -44,11 +44,14 @@ const REPLAYS: Series =
     Series("onebit_requests_replayed_total", Unit::Count, "Requests sent to a new worker because the old one died before it had answered");
 const ESTIMATED: Series = Series("onebit_worker_memory_estimated_bytes", Unit::Bytes, "Memory the plugin said the model would need");
 const MEASURED: Series = Series("onebit_worker_memory_measured_bytes", Unit::Bytes, "Memory the worker really has");
+const CONFINED: Series = Series("onebit_worker_confined", Unit::Count, "1 while the sandbox confines the worker of this model");
+const REFUSED: Series =
+    Series("onebit_sandbox_refused_calls_total", Unit::Count, "System calls that the sandbox refused to the worker that runs now");
 const ACTIVE: Series = Series("onebit_worker_requests_active", Unit::Count, "Requests being computed, by model");
 const WAITING: Series = Series("onebit_worker_requests_waiting", Unit::Count, "Requests waiting for a slot, by model");
 
-const COUNTERS: [Series; 9] = [REQUESTS, FAILURES, PROMPT_TOKENS, COMPLETION_TOKENS, RESTARTS, LOADS, UNLOADS, DEATHS, REPLAYS];
-const GAUGES: [Series; 7] = [IN_FLIGHT, CONNECTIONS, WORKER_UP, ESTIMATED, MEASURED, ACTIVE, WAITING];
+const COUNTERS: [Series; 10] = [REFUSED, REQUESTS, FAILURES, PROMPT_TOKENS, COMPLETION_TOKENS, RESTARTS, LOADS, UNLOADS, DEATHS, REPLAYS];
+const GAUGES: [Series; 8] = [CONFINED, IN_FLIGHT, CONNECTIONS, WORKER_UP, ESTIMATED, MEASURED, ACTIVE, WAITING];
 const HISTOGRAMS: [Series; 5] = [REQUEST_SECONDS, LOAD, QUEUE, PREFILL, DECODE];
 
 /// The series of one server.
@@ -145,6 +148,9 @@ impl Metrics {
             self.gauge(&MEASURED, &labels).set(worker.memory_measured as f64);
             self.gauge(&ACTIVE, &labels).set(worker.active as f64);
             self.gauge(&WAITING, &labels).set(worker.waiting as f64);
+            let confined = worker.sandbox.as_deref().is_some_and(|layers| layers != "none");
+            self.gauge(&CONFINED, &labels).set(f64::from(u8::from(confined)));
+            self.counter(&REFUSED, &labels).absolute(worker.refused_calls);
             self.counter(&RESTARTS, &[("model", worker.model.as_str())]).absolute(worker.restarts);
         }
         self.handle.run_upkeep();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts};
-use onebit_worker::Lifecycle;
+use onebit_worker::{Confinement, Lifecycle};
 
 use crate::errors::ApiError;
 
@@ -67,6 +67,10 @@ pub struct WorkerState {
     pub memory_estimated: u64,
     /// Bytes it really has.
     pub memory_measured: u64,
+    /// What confines its process (`landlock 7, seccomp`), or `none`; `None` before the model is loaded.
+    pub sandbox: Option<String>,
+    /// System calls that the sandbox refused to the plugin.
+    pub refused_calls: u64,
     /// Requests being computed.
     pub active: u64,
     /// Requests waiting.
@@ -107,6 +111,8 @@ pub trait Models: Send + Sync + 'static {
     fn lease<'a>(&'a self, model: &'a str, request_id: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>>;
     /// Calls `observer` for what happens to workers from now on. It must be quick.
     fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>);
+    /// What this kernel confines plugins with, and whether the configuration takes nothing less.
+    fn sandbox(&self) -> (Confinement, bool);
     /// The error for a name that is not in [`Models::cards`]: why it is not, or the names that look alike.
     fn unknown(&self, model: &str) -> ApiError;
 }

@@ -34,6 +34,7 @@ async fn main() {
         estimate: MemoryEstimate::default(),
         chat_template: None,
         fallback_note: None,
+        needs: Default::default(),
         env: Vec::new(),
     };
     let outside = supervisor.lease(spec("worker", Isolation::Worker)).await.expect("loaded");

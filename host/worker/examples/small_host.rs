@@ -43,6 +43,7 @@ async fn main() {
         estimate: MemoryEstimate::default(),
         chat_template: None,
         fallback_note: None,
+        needs: Default::default(),
         env: Vec::new(),
     };
     let lease = supervisor.lease(spec).await.expect("the model loads");

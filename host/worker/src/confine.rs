@@ -24,6 +24,8 @@ pub struct SandboxConfig {
     pub network: Vec<String>,
     /// Files and folders that every plugin may read besides.
     pub read: Vec<PathBuf>,
+    /// Bytes of memory of its own that a worker may use; `None` = as much as the machine gives.
+    pub memory: Option<u64>,
     /// Names of environment variables that every plugin gets besides.
     pub environment: Vec<String>,
     /// Where the folders lie in which plugins may keep what they ask to keep; `None` = they keep nothing.

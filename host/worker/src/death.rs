@@ -64,6 +64,8 @@ pub enum Cause {
     HungUp,
     /// Its engine said that it cannot go on, and why; it was ended.
     GaveUp(String),
+    /// It used more than it may, and what; it was ended.
+    Overran(String),
 }
 
 impl Cause {
@@ -96,6 +98,7 @@ impl fmt::Display for Cause {
             Self::Status(code) => write!(f, "it ended the process with status {code}"),
             Self::HungUp => f.write_str("it closed the connection to the host"),
             Self::GaveUp(why) => f.write_str(why),
+            Self::Overran(why) => write!(f, "{why}; it was ended"),
         }
     }
 }

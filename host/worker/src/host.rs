@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use onebit_catalog::{Catalog, Explanation, Failed, ModelEntry, Problem, State, choose};
 use onebit_loader::devices::DeviceList;
+use onebit_sandbox::Confinement;
 
 pub use config::{HostConfig, LeaseOptions};
 pub use error::HostError;
@@ -62,6 +63,8 @@ struct Inner {
     setbacks: Setbacks,
     /// Models' files that were found to be what their manifests mean.
     verified: Mutex<HashMap<PathBuf, onebit_catalog::Stamp>>,
+    /// What this kernel can confine plugins with.
+    offered: Confinement,
 }
 
 /// What was chosen for a model, and from what.
@@ -93,9 +96,15 @@ impl Host {
             choosing: Mutex::default(),
             setbacks: Setbacks::default(),
             verified: Mutex::default(),
+            offered: onebit_sandbox::offered(),
             config,
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// What confines plugins on this kernel, and whether nothing less will do.
+    pub fn sandbox(&self) -> (&Confinement, bool) {
+        (&self.inner.offered, self.inner.config.supervisor.sandbox.require)
     }
 
     /// All models, by name; those that cannot be served too.

@@ -24,6 +24,7 @@ pub use confine::SandboxConfig;
 pub use death::{Cause, Death, Hang};
 pub use error::WorkerError;
 pub use host::{Host, HostConfig, HostError, LeaseOptions, ModelState, ModelSummary, PluginOutcome, PluginReport};
+pub use onebit_sandbox::Confinement;
 pub use spec::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate};
 pub use supervisor::{
     Crash, Generation, Lease, Lifecycle, RestartPolicy, Supervisor, SupervisorConfig, UnloadReason, WorkerState, WorkerStatus,

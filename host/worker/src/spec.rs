@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use onebit_loader::Needs;
 use onebit_loader::devices::Device;
 use onebit_loader::trust::Trust;
 
@@ -43,6 +44,8 @@ pub struct LaunchSpec {
     pub chat_template: Option<String>,
     /// Set when this is not the first choice of the manifest: why the better ones were not taken. Shown with the status.
     pub fallback_note: Option<String>,
+    /// What the plugin asks for beyond computing.
+    pub needs: Needs,
     /// Environment variables of the worker process, on top of what it gets of the host's own. Set at spawn; the host's environment is never changed.
     pub env: Vec<(String, String)>,
 }

@@ -40,6 +40,7 @@ pub(crate) fn spec(model: &str) -> LaunchSpec {
         estimate: MemoryEstimate::default(),
         chat_template: None,
         fallback_note: None,
+        needs: Default::default(),
         env: Vec::new(),
     }
 }

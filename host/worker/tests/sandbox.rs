@@ -13,6 +13,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use onebit_faults::Which;
+use onebit_loader::Needs;
 use onebit_worker::{LaunchSpec, SandboxConfig, Supervisor, SupervisorConfig, WorkerError, WorkerState};
 use support::*;
 use tempfile::TempDir;
@@ -64,7 +65,7 @@ fn config(sandbox: SandboxConfig) -> SupervisorConfig {
 /// What the plugin says of its attempt.
 async fn attempt(house: &House, name: &str, target: &str, sandbox: SandboxConfig) -> String {
     let supervisor = Supervisor::new(config(sandbox));
-    match supervisor.lease(house.spec(name, target)).await.err().expect("the attempt is told as the failure of the load") {
+    match supervisor.lease(house.spec(name, target)).await.expect_err("the attempt is told as the failure of the load") {
         WorkerError::Load { failure, .. } => {
             assert_eq!(failure.status, "internal", "{}", failure.message);
             failure.message.clone()
@@ -163,7 +164,7 @@ async fn the_same_attempts_succeed_without_the_sandbox_so_the_test_can_fail() {
     assert!(house.path("made").exists());
     // The last way replaces the worker by the program.
     let exec = house.spec("exec", &house.path("run").display().to_string());
-    let error = Supervisor::new(config(exempt())).lease(exec).await.err().expect("no worker any more");
+    let error = Supervisor::new(config(exempt())).lease(exec).await.expect_err("no worker any more");
     assert!(matches!(error, WorkerError::Died(_)) && house.path("run").exists(), "{error}");
     assert!(attempt(&house, "fork", "", exempt()).await.contains("fork: ESCAPED"));
     let port = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -217,4 +218,30 @@ async fn what_the_configuration_grants_is_granted_and_no_more() {
     let said = attempt(&house, "network", &address, granted()).await;
     assert!(said.contains("tcp: ESCAPED") && said.contains("unix: refused") && said.contains("raw: refused"), "{said}");
     nothing_escaped("read", &attempt(&house, "read", "/root", granted()).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_beyond_its_memory_or_its_cache_is_ended_with_both_numbers() {
+    let _alone = alone().await;
+    let house = House::new();
+    let caches = house.path("caches");
+    let sandbox = SandboxConfig { memory: Some(300 << 20), caches: Some(caches.clone()), ..SandboxConfig::default() };
+    let toml = house.plugins().join("faulty/plugin.toml");
+    let asked = fs::read_to_string(&toml).expect("plugin.toml").replacen("[[option]]", "[needs]\ncache_mib = 1\n\n[[option]]", 1);
+    fs::write(&toml, asked).expect("plugin.toml");
+    let needs = Needs { cache_mib: 1, ..Needs::default() };
+    let lost = |spec: LaunchSpec| {
+        let supervisor = Supervisor::new(config(sandbox.clone()));
+        async move {
+            match supervisor.lease(LaunchSpec { needs, ..spec }).await.expect_err("it is ended") {
+                WorkerError::Died(death) => death.cause.to_string(),
+                other => panic!("{other}"),
+            }
+        }
+    };
+    let said = lost(house.spec("hoard", "")).await;
+    assert!(said.contains("314572800 are allowed (sandbox.memory)"), "{said}");
+    let said = lost(house.spec("keep", &caches.join("faulty").display().to_string())).await;
+    assert!(said.contains("1048576 are allowed; the folder was emptied"), "{said}");
+    assert!(!caches.join("faulty/kept").exists());
 }

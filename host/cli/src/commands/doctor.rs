@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Command, Invocation, catalog_paths, open};
 use crate::doctor::finding::{Finding, Level};
-use crate::doctor::{cpu, devices, folders, memory, plugins};
+use crate::doctor::{cpu, devices, folders, memory, plugins, sandbox};
 use crate::exit::{Exit, Failure, use_colour};
 use crate::output;
 use crate::settings::table;
@@ -24,6 +24,8 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     findings.extend(devices::listed(&listed));
     findings.extend(devices::nodes());
     findings.push(devices::groups());
+    let settings = &invocation.settings;
+    findings.extend(sandbox::look(settings.get(&table::SANDBOX_REQUIRE)?, &settings.get(&table::SANDBOX_EXEMPT)?));
     findings.extend(plugins::look(&runtime.block_on(host.plugins())?));
     findings.extend(folders::look(&catalog_paths(invocation)?, &invocation.settings.get(&table::CACHE_DIR)?, &host.problems()));
     let worst = findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok);

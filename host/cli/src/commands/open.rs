@@ -1,7 +1,7 @@
 //! From settings to a [`Host`]: the catalog, the probes and the supervisor, without a server around them.
 
 use onebit_catalog::KeepAlive;
-use onebit_worker::{Host, HostConfig, SupervisorConfig};
+use onebit_worker::{Host, HostConfig, SandboxConfig, SupervisorConfig};
 use tokio::runtime::Runtime;
 
 use super::{Invocation, catalog_paths};
@@ -30,6 +30,15 @@ pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
             max_queue: settings.get(&table::MAX_QUEUE)? as usize,
             max_loaded: settings.get(&table::MAX_LOADED)?.map(|count| count as usize),
             memory_budget: settings.get(&table::MEMORY_BUDGET)?.map(|bytes| bytes.0),
+            sandbox: SandboxConfig {
+                require: settings.get(&table::SANDBOX_REQUIRE)?,
+                exempt: settings.get(&table::SANDBOX_EXEMPT)?,
+                network: settings.get(&table::SANDBOX_NETWORK)?,
+                read: settings.get(&table::SANDBOX_READ)?,
+                memory: settings.get(&table::SANDBOX_MEMORY)?.map(|bytes| bytes.0),
+                environment: settings.get(&table::SANDBOX_ENVIRONMENT)?,
+                caches: Some(settings.get(&table::CACHE_DIR)?.join("plugins")),
+            },
             ..SupervisorConfig::default()
         },
         ..HostConfig::default()

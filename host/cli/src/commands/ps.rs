@@ -49,10 +49,20 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
             text(model, "device"),
             memory,
             requests,
+            sandbox(model),
             text(model, "detail"),
         ]
     });
-    output::line(output::table(&["model", "state", "plugin", "device", "memory", "requests", "detail"], rows))
+    output::line(output::table(&["model", "state", "plugin", "device", "memory", "requests", "sandbox", "detail"], rows))
+}
+
+/// What confines the plugin, and how often it was refused something.
+fn sandbox(model: &Value) -> String {
+    let layers = model.get("sandbox").and_then(Value::as_str).unwrap_or("-");
+    match model.get("refused_calls").and_then(Value::as_u64) {
+        Some(count) => format!("{layers}; {count} calls refused"),
+        None => layers.to_owned(),
+    }
 }
 
 async fn ask(listen: &Listen, key: Option<&str>) -> Result<Value, Failure> {

@@ -18,7 +18,7 @@ pub enum Level {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// Which part: `cpu`, `memory`, `devices`, `plugins`, `folders`.
+    /// Which part: `cpu`, `memory`, `devices`, `sandbox`, `plugins`, `folders`.
     pub area: &'static str,
     /// How it stands.
     pub level: Level,

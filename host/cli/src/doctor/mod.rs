@@ -9,3 +9,4 @@ pub mod finding;
 pub mod folders;
 pub mod memory;
 pub mod plugins;
+pub mod sandbox;

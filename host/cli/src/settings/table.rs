@@ -15,6 +15,7 @@ const TRUST: &str = "Trust in plugins";
 const LIMITS: &str = "Limits";
 const MODELS: &str = "Models";
 const ANSWERS: &str = "Answers";
+const SANDBOX: &str = "Sandbox";
 const SOURCES: &str = "Sources";
 
 /// Commands that compute.
@@ -301,6 +302,53 @@ pub static START_TIMEOUT: Setting<Span> = Setting {
     help: "How long a request waits for its answer to begin, loading the model and the queue included; then it is told to come back later.",
     ..Setting::named("start_timeout", "start-timeout", &["ONEBIT_START_TIMEOUT"])
 };
+/// `sandbox.require`
+pub static SANDBOX_REQUIRE: Setting<bool> = Setting {
+    commands: COMPUTING,
+    group: SANDBOX,
+    help: "Run no plugin where this kernel cannot confine it (Landlock and seccomp). Otherwise the layers there are hold, and /readyz says what is missing.",
+    ..Setting::named("sandbox.require", "sandbox-require", &["ONEBIT_SANDBOX_REQUIRE"])
+};
+/// `sandbox.exempt`
+pub static SANDBOX_EXEMPT: Setting<Vec<String>> = Setting {
+    placeholder: "PLUGIN",
+    commands: COMPUTING,
+    group: SANDBOX,
+    help: "Plugin that runs with all rights of the host, such as one whose driver the sandbox breaks; repeats.",
+    ..Setting::named("sandbox.exempt", "sandbox-exempt", &["ONEBIT_SANDBOX_EXEMPT"])
+};
+/// `sandbox.network`
+pub static SANDBOX_NETWORK: Setting<Vec<String>> = Setting {
+    placeholder: "PLUGIN",
+    commands: COMPUTING,
+    group: SANDBOX,
+    help: "Plugin that gets the network if its plugin.toml asks for it; repeats.",
+    ..Setting::named("sandbox.network", "sandbox-network", &["ONEBIT_SANDBOX_NETWORK"])
+};
+/// `sandbox.read`
+pub static SANDBOX_READ: Setting<Vec<PathBuf>> = Setting {
+    placeholder: "PATH",
+    commands: COMPUTING,
+    group: SANDBOX,
+    help: "File or folder that every plugin may read besides its own, the model and the system's libraries; repeats.",
+    ..Setting::named("sandbox.read", "sandbox-read", &["ONEBIT_SANDBOX_READ"])
+};
+/// `sandbox.memory`
+pub static SANDBOX_MEMORY: Setting<Option<Bytes>> = Setting {
+    placeholder: "SIZE",
+    commands: COMPUTING,
+    group: SANDBOX,
+    help: "Memory that one worker may use besides its mapped weights; a worker beyond it is ended. Otherwise what the machine has.",
+    ..Setting::named("sandbox.memory", "sandbox-memory", &["ONEBIT_SANDBOX_MEMORY"])
+};
+/// `sandbox.environment`
+pub static SANDBOX_ENVIRONMENT: Setting<Vec<String>> = Setting {
+    placeholder: "NAME",
+    commands: COMPUTING,
+    group: SANDBOX,
+    help: "Environment variable of the host that plugins get besides those about computing; repeats.",
+    ..Setting::named("sandbox.environment", "sandbox-environment", &["ONEBIT_SANDBOX_ENVIRONMENT"])
+};
 /// `run.system`
 pub static RUN_SYSTEM: Setting<Option<String>> = Setting {
     placeholder: "TEXT",
@@ -409,6 +457,7 @@ pub static TABLE: &[&dyn Row] = &[
     &DEVICE, &SLOTS, &CONTEXT, &THREADS, &KEEP_ALIVE,
     &MAX_LOADED, &MEMORY_BUDGET, &MAX_QUEUE, &MAX_BODY, &MAX_BUFFERED, &MAX_CONNECTIONS,
     &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT, &START_TIMEOUT,
+    &SANDBOX_REQUIRE, &SANDBOX_EXEMPT, &SANDBOX_NETWORK, &SANDBOX_READ, &SANDBOX_MEMORY, &SANDBOX_ENVIRONMENT,
     &RUN_SYSTEM, &RUN_TEMPERATURE, &RUN_SEED, &RUN_MAX_TOKENS,
     &HUB_ENDPOINT, &HUB_TOKEN, &PULL_ATTEMPTS, &PULL_STALL, &PULL_PYTHON,
 ];

@@ -65,6 +65,20 @@ async fn readiness_is_the_workers() {
 }
 
 #[tokio::test]
+async fn readiness_tells_what_confines_plugins_and_is_refused_where_that_is_too_little() {
+    let server = serve(&Script::new(greeting)).await;
+    let ready = get(server.port(), "/readyz").await.json();
+    assert_eq!(ready["sandbox"], json!({"layers": "landlock 7, seccomp", "missing": [], "required": true}));
+    assert_eq!((&ready["models"][0]["sandbox"], &ready["models"][0]["refused_calls"]), (&json!("landlock 7, seccomp"), &json!(3)));
+
+    let server = serve(&Script::new(greeting).on_landlock(0)).await;
+    let answer = get(server.port(), "/readyz").await;
+    assert_eq!(answer.status, 503);
+    let ready = answer.json();
+    assert_eq!((&ready["status"], &ready["sandbox"]["missing"]), (&json!("not_ready"), &json!(["files are not restricted"])));
+}
+
+#[tokio::test]
 async fn metrics_count_requests_tokens_failures_and_workers() {
     let server = serve(&Script::new(greeting)).await;
     post(server.port(), "/v1/chat/completions", &json!({"model": "demo", "messages": [{"role": "user", "content": "x"}]})).await;
@@ -79,6 +93,8 @@ async fn metrics_count_requests_tokens_failures_and_workers() {
         "onebit_queue_seconds_bucket{model=\"org/demo:1b\",le=\"0.001\"} 1",
         "onebit_model_unloads_total{model=\"org/demo:1b\",reason=\"evicted\"} 1",
         "onebit_worker_restarts_total{model=\"org/demo:1b\"} 2",
+        "onebit_worker_confined{model=\"org/demo:1b\",plugin=\"scripted\",device=\"cpu\"} 1",
+        "onebit_sandbox_refused_calls_total{model=\"org/demo:1b\",plugin=\"scripted\",device=\"cpu\"} 3",
         "onebit_worker_memory_measured_bytes{model=\"org/demo:1b\",plugin=\"scripted\",device=\"cpu\"} 900",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");

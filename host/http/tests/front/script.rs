@@ -12,7 +12,7 @@ use onebit_engine::{
 use onebit_http::errors::{ApiError, Kind, unknown_model};
 use onebit_http::models::{Defaults, Events, Leased, ModelCard, WorkerPhase, WorkerState};
 use onebit_http::{HttpConfig, Listen, Models, Server};
-use onebit_worker::{Lifecycle, UnloadReason};
+use onebit_worker::{Confinement, Lifecycle, UnloadReason};
 
 /// ChatML, as the demo model has it.
 pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
@@ -44,6 +44,7 @@ struct Inner {
     running: AtomicUsize,
     most_running: AtomicUsize,
     refuse_lease: Option<ApiError>,
+    sandbox: Confinement,
 }
 
 /// What a script says unless told otherwise.
@@ -54,6 +55,11 @@ pub fn facts() -> ModelFacts {
         "eos": "<|im_end|>", "control_tokens": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "embedding_dimension": 3, "state_bytes": 1
     }))
     .unwrap()
+}
+
+fn confinement(landlock: u32) -> Confinement {
+    let missing = if landlock == 0 { vec!["files are not restricted".to_owned()] } else { Vec::new() };
+    Confinement { landlock, seccomp: true, missing }
 }
 
 /// Ends well.
@@ -96,7 +102,16 @@ impl Script {
     ) -> Self {
         let (running, most_running) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self {
-            inner: Arc::new(Inner { facts, defaults, play: Box::new(play), asked: Mutex::default(), running, most_running, refuse_lease }),
+            inner: Arc::new(Inner {
+                facts,
+                defaults,
+                play: Box::new(play),
+                asked: Mutex::default(),
+                running,
+                most_running,
+                refuse_lease,
+                sandbox: confinement(7),
+            }),
         }
     }
 
@@ -110,6 +125,12 @@ impl Script {
             Prompt::Parts(parts) => parts.into_iter().map(|part| (part.text, part.control)).collect(),
             Prompt::Tokens(_) => panic!("tokens"),
         }
+    }
+
+    /// On a kernel with this version of Landlock.
+    pub fn on_landlock(mut self, version: u32) -> Self {
+        Arc::get_mut(&mut self.inner).expect("not shared yet").sandbox = confinement(version);
+        self
     }
 
     pub fn running(&self) -> usize {
@@ -151,9 +172,15 @@ impl Models for Script {
             restarts: 2,
             memory_estimated: 1000,
             memory_measured: 900,
+            sandbox: Some("landlock 7, seccomp".into()),
+            refused_calls: 3,
             active: 1,
             waiting: 0,
         }]
+    }
+
+    fn sandbox(&self) -> (Confinement, bool) {
+        (self.inner.sandbox.clone(), true)
     }
 
     fn lease<'a>(&'a self, model: &'a str, _: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {

@@ -25,6 +25,7 @@ pub(super) fn spec(entry: &ModelEntry, choice: Choice, keep_alive: onebit_catalo
         estimate: MemoryEstimate { host_bytes: choice.estimate.host, device_bytes: choice.estimate.device },
         chat_template: entry.manifest.as_ref().and_then(|manifest| manifest.chat.template.clone()),
         fallback_note: choice.fallback_note,
+        needs: choice.needs,
         env: choice.environment,
     }
 }

@@ -13,6 +13,7 @@ use super::config::SupervisorConfig;
 use super::entry::Entry;
 use super::instance::Instance;
 use super::launch::death;
+use super::limits::Limits;
 use super::memory::Claim;
 use super::wire::{Wake, Wire};
 use crate::death::{Cause, Hang};
@@ -37,7 +38,8 @@ pub(crate) async fn keep(
     config: Arc<SupervisorConfig>,
     claim: Claim,
 ) {
-    let end = watch(&mut wire, &instance, config.step_stall, &claim).await;
+    let mut limits = Limits::of(&config, &instance.spec);
+    let end = watch(&mut wire, &instance, config.step_stall, &mut limits, &claim).await;
     let activity = instance.activity();
     let spec = &instance.spec;
     let error = match end {
@@ -89,9 +91,10 @@ pub(crate) fn lost(entry: &Arc<Entry>, instance: &Arc<Instance>, inner: &Weak<In
     }
 }
 
-async fn watch(wire: &mut Wire, instance: &Instance, stall: Duration, claim: &Claim) -> End {
+async fn watch(wire: &mut Wire, instance: &Instance, stall: Duration, limits: &mut Limits, claim: &Claim) -> End {
     let mut look = interval((stall / 8).clamp(Duration::from_millis(20), Duration::from_secs(1)));
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let pid = wire.process.pid();
     loop {
         tokio::select! {
             wake = wire.next::<FromWorker>() => match wake {
@@ -115,6 +118,10 @@ async fn watch(wire: &mut Wire, instance: &Instance, stall: Duration, claim: &Cl
                 Wake::Lost(error) => return End::Protocol(format!("it cannot be watched any more: {error}")),
             },
             () = instance.stop.cancelled() => return End::Asked,
+            reason = limits.exceeded(pid) => {
+                wire.kill().await;
+                return End::Died(Cause::Overran(reason));
+            },
             _ = look.tick() => if let Some(stalled) = instance.stalled(stall) {
                 return End::Hang(stalled);
             },

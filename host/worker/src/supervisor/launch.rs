@@ -13,6 +13,7 @@ use super::Inner;
 use super::entry::Entry;
 use super::instance::{Instance, Link, Ready};
 use super::keeper;
+use super::limits::Limits;
 use super::load::Load;
 use super::memory::Claim;
 use super::process::Process;
@@ -86,7 +87,7 @@ async fn greet_and_load(
     }
 
     let patience = inner.config.greeting_patience;
-    match step::<Hello>(load, wire, patience).await? {
+    match step::<Hello>(load, wire, patience, None).await? {
         hello if hello.magic != Hello::MAGIC => return Err(protocol("its first message is no greeting; is the program a worker?".into())),
         hello if !Hello::ours().agrees_with(&hello) => {
             return Err(End::Error(WorkerError::BuildMismatch {
@@ -101,11 +102,12 @@ async fn greet_and_load(
     }
 
     load.set_progress(0.0);
+    let mut limits = Limits::of(&inner.config, spec);
     let stall = inner.config.load_stall;
     let mut deadline = Instant::now() + stall;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match step::<FromWorker>(load, wire, left).await {
+        match step::<FromWorker>(load, wire, left, Some(&mut limits)).await {
             // Measurements come from a thread that also lives when the plugin hangs: they are no progress.
             Ok(FromWorker::Stats(stats)) => claim.measured(stats),
             Ok(FromWorker::LoadProgress { fraction }) => {
@@ -139,7 +141,19 @@ async fn greet_and_load(
 }
 
 /// The next message, within `patience`, unless the load is given up.
-async fn step<M: serde::de::DeserializeOwned>(load: &Load, wire: &mut Wire, patience: Duration) -> Result<M, End> {
+async fn step<M: serde::de::DeserializeOwned>(
+    load: &Load,
+    wire: &mut Wire,
+    patience: Duration,
+    limits: Option<&mut Limits>,
+) -> Result<M, End> {
+    let pid = wire.process.pid();
+    let exceeded = async {
+        match limits {
+            Some(limits) => limits.exceeded(pid).await,
+            None => std::future::pending().await,
+        }
+    };
     let model = || load.spec.model.clone();
     tokio::select! {
         wake = wire.next::<M>() => match wake {
@@ -151,6 +165,10 @@ async fn step<M: serde::de::DeserializeOwned>(load: &Load, wire: &mut Wire, pati
                 Err(End::Error(WorkerError::Protocol { model: model(), reason: format!("it cannot be watched any more: {error}") }))
             }
         },
+        reason = exceeded => {
+            wire.kill().await;
+            Err(End::Exited(Cause::Overran(reason)))
+        }
         () = load.cancel.cancelled() => Err(End::Error(given_up(&load.spec))),
         () = sleep_until(Instant::now() + patience) => Err(End::Stalled(patience)),
     }

@@ -22,6 +22,7 @@ mod instance;
 mod keeper;
 mod launch;
 mod lease;
+mod limits;
 mod load;
 mod memory;
 mod process;

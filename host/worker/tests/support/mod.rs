@@ -73,6 +73,7 @@ pub fn spec(model: &str, script: &str) -> LaunchSpec {
         estimate: MemoryEstimate::default(),
         chat_template: None,
         fallback_note: None,
+        needs: Default::default(),
         env: vec![("SCRIPT_LOAD".into(), script.into())],
     }
 }

@@ -195,6 +195,9 @@ pub(crate) const ATTEMPTS: &[(&str, &[Way])] = &[
             ("tiocsti", |_| call(libc::SYS_ioctl, [2, libc::TIOCSTI as c_long, c"x".as_ptr() as c_long, 0, 0])),
         ],
     ),
+    // These two work, up to a limit, and wait there to be ended.
+    ("hoard", &[("memory", hoard)]),
+    ("keep", &[("file", keep)]),
     (
         "secrets",
         &[
@@ -313,6 +316,24 @@ fn fill(folder: &Path) -> io::Result<()> {
     let wrote = (0..64).try_for_each(|_| file.write_all(&vec![1; 1 << 20]));
     fs::remove_file(&path)?;
     wrote
+}
+
+/// Takes up to 1 GiB of memory and holds it.
+fn hoard(_: &Victim<'_>) -> io::Result<()> {
+    let mut held = Vec::new();
+    for _ in 0..1024 {
+        held.push(vec![1_u8; 1 << 20]);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Keeps up to 16 MiB in a folder in which it may.
+fn keep(victim: &Victim<'_>) -> io::Result<()> {
+    let mut file = fs::File::create(Path::new(victim.target).join("kept"))?;
+    (0..16).try_for_each(|_| file.write_all(&vec![1; 1 << 20]))?;
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    Ok(())
 }
 
 fn variable(name: &str) -> io::Result<()> {
