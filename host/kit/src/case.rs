@@ -131,11 +131,12 @@ macro_rules! fail {
 
 /// Ends a case as failed unless something holds.
 macro_rules! ensure {
-    ($holds:expr, $($text:tt)*) => {
-        if !$holds {
+    ($holds:expr, $($text:tt)*) => {{
+        let holds: bool = $holds;
+        if !holds {
             return Err($crate::case::Stop::Failed(format!($($text)*)));
         }
-    };
+    }};
 }
 
 pub(crate) use {ensure, fail};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use onebit_loader::bare::{SignalHandler, locale, signal_handlers};
+use onebit_loader::bare::{SignalHandler, allocated, locale, signal_handlers};
 
 /// What a process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,8 +14,10 @@ pub(crate) struct Holds {
     pub(crate) files: usize,
     /// Threads.
     pub(crate) threads: usize,
-    /// Bytes of memory that are no file's.
+    /// Bytes of memory that are no file's, with what allocators keep for the next time.
     pub(crate) memory: u64,
+    /// Bytes allocated with malloc and not freed, where that can be told.
+    pub(crate) allocated: Option<u64>,
     /// Mappings of the model file.
     pub(crate) mapped: usize,
 }
@@ -30,6 +32,7 @@ impl Holds {
             files: count("/proc/self/fd"),
             threads: count("/proc/self/task"),
             memory: kib("/proc/self/status", "RssAnon:").unwrap_or(0) * 1024,
+            allocated: allocated(),
             mapped: maps.lines().filter(named).count(),
         }
     }
@@ -53,13 +56,16 @@ fn kib(file: &str, field: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(field))?.split_whitespace().next()?.parse().ok()
 }
 
-/// Time that all threads of the process have computed.
-pub(crate) fn cpu_time() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/self/stat").ok()?;
-    let behind = text.rsplit_once(") ")?.1;
-    let mut fields = behind.split_whitespace().skip(11);
-    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+/// Threads other than the calling one that compute now, or would if a core were free.
+pub(crate) fn running() -> usize {
+    let own = fs::read_link("/proc/thread-self").unwrap_or_default();
+    let others = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| Some(entry.file_name().as_os_str()) != own.file_name());
+    let computes = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, behind)| behind.starts_with('R'));
+    others.filter(|entry| fs::read_to_string(entry.path().join("stat")).is_ok_and(computes)).count()
 }
 
 /// What a plugin must leave as it found it.
@@ -144,13 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_computes_uses_time() {
-        let before = cpu_time().expect("a time");
-        let end = Instant::now() + Duration::from_millis(200);
-        while Instant::now() < end {
-            std::hint::black_box(end);
-        }
-        assert!(cpu_time().expect("a time") > before);
+    fn a_thread_that_computes_is_seen() {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let flag = std::sync::Arc::clone(&stop);
+        let thread = std::thread::spawn(move || while !flag.load(std::sync::atomic::Ordering::Relaxed) {});
+        std::thread::sleep(Duration::from_millis(50));
+        let seen = running();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        thread.join().expect("a thread");
+        assert!(seen >= 1);
     }
 
     #[test]

@@ -84,6 +84,10 @@ pub(crate) fn difference(left: &[Row], right: &[Row]) -> f64 {
 }
 
 fn row_difference(left: &[f32], right: &[f32]) -> f64 {
+    // NaN is never equal to anything.
+    if left == right {
+        return 0.0;
+    }
     let (left, right) = (log_probabilities(left), log_probabilities(right));
     let likely = |row: &[f64]| {
         let mut order: Vec<usize> = (0..row.len()).collect();

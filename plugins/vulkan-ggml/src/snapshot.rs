@@ -93,7 +93,9 @@ pub fn read(buffer: &[u8], fingerprint: u64) -> Result<(Vec<u32>, &[u8]), Error>
     }
     let list_bytes = usize::try_from(number(count)).ok().and_then(|count| count.checked_mul(4));
     let (list, payload) = list_bytes.and_then(|bytes| rest.split_at_checked(bytes)).ok_or_else(|| damaged("it is cut off"))?;
-    let payload = usize::try_from(number(length)).ok().and_then(|length| payload.get(..length)).ok_or_else(|| damaged("it is cut off"))?;
+    if number(length) != payload.len() as u64 {
+        return Err(damaged("it is cut off, or something follows it"));
+    }
     if fnv(fnv(FNV_START, list), payload) != number(checksum) {
         return Err(damaged("its checksum is wrong"));
     }
@@ -132,5 +134,6 @@ mod tests {
             assert!(read(&changed, 77).is_err(), "byte {at}");
         }
         assert!(read(&bytes, 78).is_err(), "another model");
+        assert!(read(&[bytes.as_slice(), &[0]].concat(), 77).is_err(), "one byte more");
     }
 }

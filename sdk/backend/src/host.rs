@@ -73,7 +73,10 @@ impl Host {
 
     /// Adds to a counter; the host prefixes the name with the plugin's id.
     pub fn metric_add(&self, name: &str, value: f64) {
-        if let (true, Some(add)) = (self.offers(core::mem::offset_of!(abi::OnebitHost, metric_add)), self.table.metric_add) {
+        // Asked first: the table of an older host ends before what it does not offer.
+        if self.offers(core::mem::offset_of!(abi::OnebitHost, metric_add))
+            && let Some(add) = self.table.metric_add
+        {
             // SAFETY: as in `log`.
             unsafe { add(self.table.ctx, abi::OnebitStr::new(name), value) }
         }
@@ -81,7 +84,10 @@ impl Host {
 
     /// Sets a gauge; the host prefixes the name with the plugin's id.
     pub fn metric_set(&self, name: &str, value: f64) {
-        if let (true, Some(set)) = (self.offers(core::mem::offset_of!(abi::OnebitHost, metric_set)), self.table.metric_set) {
+        // Asked first: the table of an older host ends before what it does not offer.
+        if self.offers(core::mem::offset_of!(abi::OnebitHost, metric_set))
+            && let Some(set) = self.table.metric_set
+        {
             // SAFETY: as in `log`.
             unsafe { set(self.table.ctx, abi::OnebitStr::new(name), value) }
         }

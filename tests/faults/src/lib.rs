@@ -5,6 +5,7 @@
 //! | `ngram` | Rust, through the SDK | honest: a byte-level trigram model with exact state |
 //! | `ngram-c` | C, through the header | the same model, bit for bit |
 //! | `faulty` | Rust, through the SDK | fails as told: panic, segfault, hang, exit, … |
+//! | `unlawful` | Rust, through the SDK | breaks one law of the contract as told by `ONEBIT_FAULT` |
 //! | `other-layout` | Rust, by hand | was built against frozen types of another layout |
 //! | `liar` | C, through the header | breaks the contract as told by `ONEBIT_LIE`: sizes, tables, counts |
 //!
@@ -35,6 +36,8 @@ pub enum Which {
     NgramC,
     /// Fails as told, Rust.
     Faulty,
+    /// Breaks one law of the contract as told, Rust.
+    Unlawful,
     /// Breaks the contract as told, C.
     Liar,
     /// Of another layout of the frozen types, Rust.
@@ -48,6 +51,7 @@ impl Which {
             Self::Ngram => "ngram",
             Self::NgramC => "ngram-c",
             Self::Faulty => "faulty",
+            Self::Unlawful => "unlawful",
             Self::Liar => "liar",
             Self::OtherLayout => "other-layout",
         }
@@ -65,6 +69,7 @@ impl Which {
             Self::Ngram => include_str!("../../../sdk/templates/rust/plugin.toml.in"),
             Self::NgramC => include_str!("../../../sdk/templates/c/plugin.toml.in"),
             Self::Faulty => include_str!("../faulty/plugin.toml"),
+            Self::Unlawful => include_str!("../unlawful/plugin.toml"),
             Self::Liar => include_str!("../c/liar.toml"),
             Self::OtherLayout => include_str!("../other-layout/plugin.toml"),
         }
@@ -81,6 +86,7 @@ pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
     let library = match which {
         Which::Ngram => build_rust("ngram", &making)?,
         Which::Faulty => build_rust("onebit-fault-faulty", &making)?,
+        Which::Unlawful => build_rust("onebit-fault-unlawful", &making)?,
         Which::OtherLayout => build_rust("onebit-fault-other-layout", &making)?,
         Which::NgramC => build_c("ngram.c", &making.join("libngram_c.so"), &[])?,
         Which::Liar => build_c("liar.c", &making.join("libliar.so"), &[])?,
@@ -103,6 +109,13 @@ pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
 pub fn ngram_model(dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join("story.ngram");
     fs::write(&path, include_str!("../../../sdk/templates/common/story.ngram"))?;
+    Ok(path)
+}
+
+/// Writes a model for `unlawful`.
+pub fn unlawful_model(dir: &Path) -> io::Result<PathBuf> {
+    let path = dir.join("model.unlawful");
+    fs::write(&path, "law1\n")?;
     Ok(path)
 }
 

@@ -13,6 +13,8 @@ pub(super) struct Bad {
     pub(super) path: PathBuf,
     /// It was made of the model. A format without lengths cannot tell, so that taking it is only worth a warning.
     pub(super) of_model: bool,
+    /// The model is a file of weights, not a toy.
+    pub(super) large: bool,
 }
 
 /// Bytes of a model that are copied at most, to make a shorter one.
@@ -24,7 +26,7 @@ pub(super) fn bad(bench: &Bench) -> Result<Vec<Bad>, Stop> {
     let noise: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(64 << 10).collect();
     let nothing = bench.scratch("folder", b"")?.with_file_name("there-is-no-such-file");
     let folder = nothing.parent().map(PathBuf::from).unwrap_or_default();
-    let file = |what, path| Bad { what, path, of_model: false };
+    let file = |what, path| Bad { what, path, of_model: false, large: false };
     let mut all = vec![
         file("a file that does not exist", nothing),
         file("a folder without a model", folder),
@@ -41,7 +43,10 @@ pub(super) fn bad(bench: &Bench) -> Result<Vec<Bad>, Stop> {
     if read.is_err() || size < 64 {
         return Ok(all);
     }
-    let mut torn = |what, bytes: &[u8]| Ok::<(), Stop>(all.push(Bad { what, path: bench.scratch("torn", bytes)?, of_model: true }));
+    let mut torn = |what, bytes: &[u8]| {
+        all.push(Bad { what, path: bench.scratch("torn", bytes)?, of_model: true, large: size > 1 << 20 });
+        Ok::<(), Stop>(())
+    };
     torn("the first 5 bytes of the model", &head[..5])?;
     torn("the first 24 bytes of the model", &head[..24])?;
     torn("the first half of the model", &head)?;

@@ -18,7 +18,7 @@ pub(super) static CASES: &[Case] = &[
         model,
     ),
     Case::new("fit.bad-files", "What is no model is never judged usable, and the answer says why", &[], bad_files),
-    Case::new("fit.refused-device", "A model is not usable on a device that is not there", &[Need::Model], refused_device),
+    Case::new("fit.wrong-kind", "A model is not usable on a kind of device that plugin.toml does not name", &[Need::Model], wrong_kind),
 ];
 
 fn ask(bench: &Bench, path: &Path, device: &Device, context: Option<u32>) -> Result<Result<Fit, PluginError>, Stop> {
@@ -77,14 +77,20 @@ fn bad_files(bench: &Bench) -> Outcome {
     Ok(())
 }
 
-fn refused_device(bench: &Bench) -> Outcome {
-    for kind in [DeviceKind::Vulkan, DeviceKind::Accel] {
+fn wrong_kind(bench: &Bench) -> Outcome {
+    let takes = bench.file()?.toml.device_kinds;
+    let others: Vec<DeviceKind> =
+        [DeviceKind::Cpu, DeviceKind::Vulkan, DeviceKind::Accel].into_iter().filter(|kind| !takes.contains(kind)).collect();
+    if others.is_empty() {
+        return Err(Stop::Skipped("the plugin takes every kind of device".into()));
+    }
+    for kind in others {
         let device = nowhere(kind);
         bench.step(&format!("fit on {}", device.id));
         match ask(bench, bench.path()?, &device, Some(256))? {
-            Ok(fit) if fit.usable => fail!("the model is usable on {}, which is not there", device.id),
+            Ok(fit) if fit.usable => fail!("the model is usable on {}, a kind that plugin.toml does not name", device.id),
             Ok(fit) => ensure!(!fit.text.is_empty(), "not usable on {}, and no sentence says why", device.id),
-            Err(error) => super::open::typed("fit on a device that is not there", &error, &[Status::DEVICE_UNAVAILABLE])?,
+            Err(error) => super::open::typed("fit on another kind of device", &error, &[Status::DEVICE_UNAVAILABLE])?,
         }
     }
     Ok(())

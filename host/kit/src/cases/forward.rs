@@ -87,17 +87,14 @@ fn wanted_rows(bench: &Bench) -> Outcome {
     let all = submit(&mut shape.open(&forward)?, &rows, |_| true).failed("forward")?;
     ensure!(all.len() == rows.len(), "{} rows of logits came, {} were wanted", all.len(), rows.len());
     let last = rows.len() - 1;
-    let choices: [(&str, fn(usize, usize) -> bool); 4] = [
-        ("only the last row", |index, last| index == last),
-        ("only the first row", |index, _| index == 0),
-        ("every third row", |index, _| index % 3 == 1),
-        ("no row", |_, _| false),
-    ];
-    for (what, choose) in choices {
+    let none: Vec<usize> = Vec::new();
+    let third = (1..rows.len()).step_by(3).collect();
+    for (what, chosen) in [("only the last row", vec![last]), ("only the first row", vec![0]), ("every third row", third), ("no row", none)]
+    {
         bench.step(&format!("computing with {what} wanted"));
         let mut session = shape.open(&forward)?;
-        let some = submit(&mut session, &rows, |index| choose(index, last)).failed(what)?;
-        let expected: Vec<Row> = all.iter().enumerate().filter(|(index, _)| choose(*index, last)).map(|(_, row)| row.clone()).collect();
+        let some = submit(&mut session, &rows, |index| chosen.contains(&index)).failed(what)?;
+        let expected: Vec<Row> = chosen.iter().map(|index| all[*index].clone()).collect();
         ensure!(some.len() == expected.len(), "{what}: {} rows of logits came, {} were wanted", some.len(), expected.len());
         bench.alike(&format!("{what}, against the same of all rows"), &some, &expected)?;
         // What was not wanted is in the state all the same.
@@ -111,7 +108,9 @@ fn wanted_rows(bench: &Bench) -> Outcome {
 }
 
 /// Prompts of different lengths for several sequences, and what each computes alone.
-fn several(bench: &Bench) -> Result<(Vec<Vec<u32>>, Vec<Vec<Row>>), Stop> {
+type Several = (Vec<Vec<u32>>, Vec<Vec<Row>>);
+
+fn several(bench: &Bench) -> Result<Several, Stop> {
     let (forward, shape) = (bench.forward()?, bench.shape()?);
     if shape.sequences < 2 {
         return Err(Stop::Skipped("a session of this model holds one sequence".into()));

@@ -15,5 +15,5 @@ mod unchecked;
 
 pub use host::HostShape;
 pub use lies::{CALLS, Call, Lie, Part, Stage, Subject, Told, lie};
-pub use process::{SignalHandler, locale, signal_handlers};
+pub use process::{SignalHandler, allocated, locale, signal_handlers};
 pub use unchecked::SeqCall;

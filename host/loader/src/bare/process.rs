@@ -38,9 +38,32 @@ pub fn locale() -> String {
     }
 }
 
+/// Bytes that were allocated with the process's malloc and not freed, by whomever. `None` where libc does not tell.
+pub fn allocated() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: asks only.
+        let info = unsafe { libc::mallinfo2() };
+        Some((info.uordblks + info.hblkhd) as u64)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn what_is_not_freed_is_counted() {
+        let before = allocated().expect("glibc tells");
+        let kept = vec![1_u8; 3 << 20];
+        let with = allocated().expect("glibc tells");
+        assert!(with >= before + (3 << 20), "{before} to {with}");
+        drop(kept);
+        assert!(allocated().expect("glibc tells") < with);
+    }
 
     #[test]
     fn the_process_has_handlers_for_its_signals_and_the_plain_locale() {

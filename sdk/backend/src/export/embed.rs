@@ -49,6 +49,12 @@ unsafe extern "C" fn embed(raw: *mut abi::OnebitModel, args: *const abi::OnebitE
         {
             return Err(Error::context_overflow(limits.max_tokens.into(), longest as u64));
         }
+        if let Some(tokenizer) = boxed.model.tokenizer() {
+            let size = tokenizer.vocabulary().size;
+            if let Some(token) = tokens.iter().find(|token| **token >= size) {
+                return Err(Error::invalid_argument(format!("token {token} of a vocabulary of {size}")));
+            }
+        }
         let values = n * limits.dimension as usize;
         if args.capacity < values {
             return Err(Error::buffer_too_small(args.capacity as u64, values as u64));

@@ -15,7 +15,7 @@
  * The contract is onebit_plugin.h. Three of its rules are met in every function:
  *   - Arguments are checked. A mistake of the caller is ONEBIT_INVALID_ARGUMENT, never undefined behaviour.
  *   - Before a status other than ONEBIT_OK is returned, the host hears why (FAIL).
- *   - The host may be older or newer: an output is written only as far as its struct_size reaches (put). */
+ *   - The host may be older or newer: arguments are read (REACHES) and outputs written (put) only as far as their struct_size says. */
 #ifndef NGRAM_H
 #define NGRAM_H
 
@@ -48,6 +48,10 @@
 
 /* Given once, to the entry; lives until the process ends. */
 extern const OnebitHost *the_host;
+
+/* Whether a struct of the host's is there, and long enough for a field and those before it. Fields that the first version of the contract did
+ * not have are asked for where they are used, because an older host does not give them. */
+#define REACHES(pointer, type, field) ((pointer) && ONEBIT_HAS_FIELD(pointer, type, field))
 
 #define ZERO(object) memset(&(object), 0, sizeof(object))
 

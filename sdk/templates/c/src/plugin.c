@@ -22,9 +22,10 @@ static OnebitStatus probe(const OnebitProbeArgs *args, OnebitProbeOut *out) {
   enum { MOST = 64 };
   static OnebitProbeReport reports[MOST]; /* calls of probe never overlap, and its reports live until the next one */
   static const OnebitProbeReport *pointers[MOST];
-  if (!args || !out || args->n_devices > MOST || (args->n_devices && !args->devices))
+  if (!REACHES(args, OnebitProbeArgs, n_devices) || !out || args->n_devices > MOST || (args->n_devices && !args->devices))
     return FAIL(ONEBIT_INVALID_ARGUMENT, "no devices, or too many");
   for (size_t i = 0; i < args->n_devices; i++) {
+    if (!REACHES(args->devices[i], OnebitDevice, kind)) return FAIL(ONEBIT_INVALID_ARGUMENT, "device %zu says nothing", i);
     int cpu = args->devices[i]->kind == ONEBIT_DEVICE_CPU;
     OnebitProbeReport *report = &reports[i];
     ZERO(*report);
@@ -46,7 +47,7 @@ static OnebitStatus probe(const OnebitProbeArgs *args, OnebitProbeOut *out) {
 /* Could this file be served on that device, and what would it take? An estimate from the file's head; a file that cannot be served is an
  * answer, not a failure. */
 static OnebitStatus fit(const OnebitFitArgs *args, OnebitFitOut *out) {
-  if (!args || !out || !args->device) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
+  if (!REACHES(args, OnebitFitArgs, n_options) || !out || !REACHES(args->device, OnebitDevice, kind)) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
   FILE *file = NULL;
   size_t n = 0;
   OnebitStatus status = open_text(args->path, &file, &n);
@@ -95,7 +96,7 @@ static OnebitStatus load_slowly(const OnebitOpenArgs *args, long open_ms) {
 }
 
 static OnebitStatus open_model(const OnebitOpenArgs *args, OnebitOpenOut *out) {
-  if (!args || !out || !args->device) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
+  if (!REACHES(args, OnebitOpenArgs, progress_ctx) || !REACHES(out, OnebitOpenOut, model) || !REACHES(args->device, OnebitDevice, kind)) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
   /* The device that was asked for, or a failure: never quietly another one. */
   if (args->device->kind != ONEBIT_DEVICE_CPU) return FAIL(ONEBIT_DEVICE_UNAVAILABLE, PLUGIN_ID " computes on the CPU");
   long open_ms = 0;

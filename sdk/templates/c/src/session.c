@@ -59,7 +59,8 @@ static void session_close(OnebitSession *raw) {
 }
 
 static OnebitStatus session_open(OnebitModel *raw, const OnebitSessionArgs *args, OnebitSessionOut *out) {
-  if (!raw || !args || !out) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
+  if (!raw || !REACHES(args, OnebitSessionArgs, n_options) || !REACHES(out, OnebitSessionOut, session))
+    return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
   if (args->context == 0 || args->sequences == 0 || args->sequences > MAX_SEQUENCES || args->batch == 0 || args->batch > MAX_BATCH)
     return FAIL(ONEBIT_INVALID_ARGUMENT, "a session of %u positions, %u sequences, batches of %u", args->context, args->sequences, args->batch);
   Session *session = (Session *)calloc(1, sizeof *session);
@@ -110,7 +111,7 @@ static OnebitStatus check_batch(const Session *session, const OnebitBatch *batch
 
 static OnebitStatus forward(OnebitSession *raw, const OnebitBatch *batch, OnebitLogits *out) {
   Session *session = (Session *)raw;
-  if (!session || !batch || !out) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
+  if (!session || !REACHES(batch, OnebitBatch, cancel) || !out) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
   OnebitStatus status = check_batch(session, batch);
   if (status != ONEBIT_OK) return status;
   uint32_t wanted = 0;
@@ -142,10 +143,14 @@ static void range(const Sequence *sequence, const OnebitSeqArgs *args, uint32_t 
   while (*to < sequence->n && (args->p1 == UINT32_MAX || sequence->rows[*to].position < args->p1)) (*to)++;
 }
 
+static int in_range(const Session *session, const OnebitSeqArgs *args) {
+  return REACHES(args, OnebitSeqArgs, delta) && args->sequence < session->n && args->p0 <= args->p1;
+}
+
 static OnebitStatus seq_copy(OnebitSession *raw, const OnebitSeqArgs *args) {
   Session *session = (Session *)raw;
-  if (!session || !args || args->sequence >= session->n || args->destination >= session->n || args->sequence == args->destination)
-    return FAIL(ONEBIT_INVALID_ARGUMENT, "no such sequence");
+  if (!session || !in_range(session, args) || args->destination >= session->n || args->sequence == args->destination)
+    return FAIL(ONEBIT_INVALID_ARGUMENT, "no such sequence, or no such range");
   const Sequence *source = &session->sequences[args->sequence];
   Sequence *destination = &session->sequences[args->destination];
   if (destination->n) return FAIL(ONEBIT_INVALID_ARGUMENT, "sequence %u is not empty", args->destination);
@@ -159,7 +164,7 @@ static OnebitStatus seq_copy(OnebitSession *raw, const OnebitSeqArgs *args) {
 
 static OnebitStatus seq_remove(OnebitSession *raw, const OnebitSeqArgs *args) {
   Session *session = (Session *)raw;
-  if (!session || !args || args->sequence >= session->n) return FAIL(ONEBIT_INVALID_ARGUMENT, "no such sequence");
+  if (!session || !in_range(session, args)) return FAIL(ONEBIT_INVALID_ARGUMENT, "no such sequence, or no such range");
   Sequence *sequence = &session->sequences[args->sequence];
   uint32_t from, to;
   range(sequence, args, &from, &to);
@@ -172,7 +177,7 @@ static OnebitStatus seq_remove(OnebitSession *raw, const OnebitSeqArgs *args) {
  * where they do, either correct the state exactly or leave ONEBIT_STATE_SHIFT away. */
 static OnebitStatus seq_shift(OnebitSession *raw, const OnebitSeqArgs *args) {
   Session *session = (Session *)raw;
-  if (!session || !args || args->sequence >= session->n) return FAIL(ONEBIT_INVALID_ARGUMENT, "no such sequence");
+  if (!session || !in_range(session, args)) return FAIL(ONEBIT_INVALID_ARGUMENT, "no such sequence, or no such range");
   Sequence *sequence = &session->sequences[args->sequence];
   uint32_t from, to;
   range(sequence, args, &from, &to);
