@@ -14,6 +14,9 @@ const ONLY: &[(&str, &[&str])] = &[
     ("abi_stable", &["onebit-plugin-api", "onebit-loader", "onebit-sdk", "onebit-fault-other-layout"]),
     // The loader lists devices (in a child process), the plugin matches them to the ones its library sees.
     ("ash", &["onebit-loader", "onebit-plugin-vulkan-ggml"]),
+    // Archives and signatures are read where strangers' files come in, and nowhere else.
+    ("tar", &["onebit-install"]),
+    ("minisign-verify", &["onebit-loader"]),
     ("llama-cpp-sys-2", &["onebit-plugin-vulkan-ggml"]),
     ("minijinja", &["onebit-http"]),
 ];
@@ -28,6 +31,7 @@ const NEVER: &[(&str, &[&str])] = &[
     ("onebit-weights", &["onebit-plugin-api", "onebit-loader", "onebit-engine", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-plugin-vulkan-ggml", &["onebit-loader", "onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-loader", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
+    ("onebit-install", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-engine", &["onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-catalog", &["onebit-engine", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-kit", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),

@@ -37,7 +37,7 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
         models_dir: models_dir
             .ok_or_else(|| Failure::new(Exit::Usage, "there is no models folder to pull into").next("Give one with --models-dir DIR."))?,
         rename: text("as"),
-        expected: Expected { sha256: text("sha256"), size: None },
+        expected: Expected { sha256: text("sha256"), ..Expected::default() },
         force: invocation.matches.get_flag("force"),
         hub_endpoint: settings.get(&table::HUB_ENDPOINT)?,
         hub_token: settings.get(&table::HUB_TOKEN)?,

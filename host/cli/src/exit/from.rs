@@ -1,6 +1,7 @@
 //! From the errors of the libraries to exit codes: one place, one line each.
 
 use onebit_http::ServeError;
+use onebit_install::InstallError;
 use onebit_worker::{HostError, WorkerError};
 
 use super::{Exit, Failure};
@@ -32,6 +33,37 @@ fn of_serve(error: &ServeError) -> Exit {
         ServeError::InUse { .. } => Exit::PortInUse,
         ServeError::NoAddress | ServeError::Address(_) | ServeError::Open(_) | ServeError::Key | ServeError::Origin(_) => Exit::Usage,
         _ => Exit::Other,
+    }
+}
+
+fn of_install(error: &InstallError) -> Exit {
+    match error {
+        InstallError::Io { error, .. } => Exit::of_io(error),
+        InstallError::NoArchive { .. }
+        | InstallError::Damaged(_)
+        | InstallError::Path { .. }
+        | InstallError::Kind { .. }
+        | InstallError::Bounds(_)
+        | InstallError::NoPlugin => Exit::Corrupt,
+        InstallError::NotThere { .. } | InstallError::NoPrevious { .. } => Exit::NotFound,
+        _ => Exit::Other,
+    }
+}
+
+impl From<InstallError> for Failure {
+    fn from(error: InstallError) -> Self {
+        let failure = Failure::new(of_install(&error), error.to_string().trim_end()).caused_by(&error);
+        match &error {
+            InstallError::NotOurs { dir } => failure.next(format!(
+                "If a package brought it, remove the package (Debian: dpkg -S {0} names it). Else remove the folder yourself: rm -r {0}",
+                dir.display()
+            )),
+            InstallError::NotThere { .. } | InstallError::NoPrevious { .. } => {
+                failure.next("`onebit-host plugin list` shows what is installed, where, and which previous versions are kept.")
+            }
+            InstallError::Refused(_) => failure.next("Nothing was installed or changed."),
+            _ => failure,
+        }
     }
 }
 

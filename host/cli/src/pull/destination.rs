@@ -24,6 +24,8 @@ pub struct Expected {
     pub sha256: Option<String>,
     /// Bytes.
     pub size: Option<u64>,
+    /// Bytes that are taken at most, if the size is not known beforehand.
+    pub most: Option<u64>,
 }
 
 /// A name in a folder.
@@ -228,8 +230,8 @@ mod tests {
         let destination = Destination::new(dir.path(), "m.gguf").unwrap();
         std::fs::write(destination.path(), b"GGUF old").unwrap();
         for (bytes, expected) in [
-            (&b"GGUF new"[..], Expected { sha256: Some("0".repeat(64)), size: None }),
-            (b"GGUF new", Expected { sha256: None, size: Some(9) }),
+            (&b"GGUF new"[..], Expected { sha256: Some("0".repeat(64)), ..Expected::default() }),
+            (b"GGUF new", Expected { size: Some(9), ..Expected::default() }),
             (b"<html>", Expected::default()),
         ] {
             std::fs::write(destination.part(), bytes).unwrap();

@@ -186,9 +186,10 @@ async fn attempt(
                 .next("It is another file than the one asked for. Nothing was written; pull from another source."),
         ));
     }
+    within(what, destination, total.unwrap_or(0))?;
     destination.check_space(total.or(what.expected.size).unwrap_or(0).saturating_sub(part.length()))?;
     progress.total(total, part.length());
-    receive(&mut response, part, patience, progress).await?;
+    receive(&mut response, what, destination, part, patience, progress).await?;
     match total {
         Some(total) if part.length() < total => {
             Err(Trouble::Passing(format!("the connection ended at {} of {}", bytes(part.length()), bytes(total)), None))
@@ -202,7 +203,25 @@ async fn attempt(
     }
 }
 
-async fn receive(response: &mut Response, part: &mut Part, patience: Patience, progress: &mut Progress) -> Result<(), Trouble> {
+/// A server may send without end.
+fn within(what: &Download, destination: &Destination, length: u64) -> Result<(), Trouble> {
+    match what.expected.most.filter(|most| length > *most) {
+        None => Ok(()),
+        Some(most) => Err(Trouble::Fatal(
+            Failure::new(Exit::Corrupt, format!("{} at {} has more than {}", destination.name, shown(&what.url), bytes(most)))
+                .next("It is no plugin. Look at what the address really offers."),
+        )),
+    }
+}
+
+async fn receive(
+    response: &mut Response,
+    what: &Download,
+    destination: &Destination,
+    part: &mut Part,
+    patience: Patience,
+    progress: &mut Progress,
+) -> Result<(), Trouble> {
     loop {
         let chunk = match patience.stall {
             Some(stall) => timeout(stall, response.chunk())
@@ -211,7 +230,10 @@ async fn receive(response: &mut Response, part: &mut Part, patience: Patience, p
             None => response.chunk().await,
         };
         match chunk.map_err(|error| passing(&error))? {
-            Some(chunk) => part.append(&chunk)?,
+            Some(chunk) => {
+                part.append(&chunk)?;
+                within(what, destination, part.length())?;
+            }
             None => return Ok(()),
         }
         progress.at(part.length());

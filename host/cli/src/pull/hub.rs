@@ -49,7 +49,7 @@ pub async fn expected(unredirected: &Client, url: &Url, token: Option<&str>) -> 
         let size = text("x-linked-size").and_then(|size| size.parse().ok());
         tracing::debug!(url = shown(&at), status = %response.status(), ?sha256, ?size, "asked the hub");
         if sha256.is_some() || size.is_some() {
-            return Expected { sha256, size };
+            return Expected { sha256, size, most: None };
         }
         let next = text("location").and_then(|location| at.join(&location).ok());
         match next {

@@ -14,7 +14,7 @@ mod source;
 mod wheel;
 
 pub use destination::{Destination, Expected, plain_name, sha256_text};
-pub use download::Patience;
+pub use download::{Patience, shown};
 pub use source::Source;
 
 use std::path::{Path, PathBuf};
@@ -155,7 +155,7 @@ impl Pull {
         }
         let asking = client(self.patience, Redirects::Stay)?;
         let known = runtime()?.block_on(hub::expected(&asking, &url, self.hub_token.as_deref()));
-        let expected = Expected { sha256: known.sha256, size: self.expected.size.or(known.size) };
+        let expected = Expected { sha256: known.sha256, size: self.expected.size.or(known.size), most: self.expected.most };
         self.over_http(url, self.hub_token.clone(), expected, name)
     }
 

@@ -8,6 +8,7 @@ mod exits;
 mod models;
 mod new_plugin;
 mod packages;
+mod plugins;
 mod pull;
 mod server;
 mod support;

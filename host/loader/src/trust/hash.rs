@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use sha2::{Digest, Sha256};
 
 /// Lower case hexadecimal, of the whole file whatever its position is.
-pub(super) fn sha256(mut file: &File) -> io::Result<String> {
+pub fn sha256(mut file: &File) -> io::Result<String> {
     file.seek(SeekFrom::Start(0))?;
     let mut hasher = Sha256::new();
     let mut chunk = vec![0_u8; 256 << 10];

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
+pub use hash::sha256;
 pub use keys::SYSTEM_KEYS;
 pub use problem::{Problem, Severity};
 pub use signature::{SIGNATURE, Signer};

@@ -1,6 +1,9 @@
 //! `plugin list`: what is installed, and what each can compute on here, or why not.
 
+use std::path::Path;
+
 use clap::{Arg, ArgAction};
+use onebit_install::previous_version;
 use onebit_loader::trust::Examination;
 use onebit_worker::{PluginOutcome, PluginReport};
 use serde_json::json;
@@ -26,7 +29,15 @@ pub(super) static SUB: Sub = Sub {
 /// The table; `why` adds each plugin's reasons.
 pub(super) fn show(reports: &[PluginReport], why: bool, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        return output::json(&json!({ "plugins": reports }));
+        let plugins: Vec<_> = reports
+            .iter()
+            .map(|report| {
+                let mut report = json!(report);
+                report["previous"] = json!(previous_version(Path::new(report["dir"].as_str().unwrap_or_default())));
+                report
+            })
+            .collect();
+        return output::json(&json!({ "plugins": plugins }));
     }
     if reports.is_empty() {
         note("No plugins. `onebit-host config` shows where they are looked for.");
@@ -61,6 +72,9 @@ fn reasons(report: &PluginReport) -> String {
     let mut text = format!("{}\n", name(report));
     if let Some(description) = &report.description {
         text.push_str(&format!("  {description}\n"));
+    }
+    if let Some(previous) = previous_version(&report.dir) {
+        text.push_str(&format!("  version {previous} is kept (onebit-host plugin rollback {})\n", report.id));
     }
     match &report.outcome {
         PluginOutcome::Refused(refusal) => text.push_str(&indented(&refusal_table(refusal))),

@@ -1,9 +1,12 @@
 //! `plugin …`: for those who install plugins and those who write them. One file for each subcommand, one row for each in the table.
 
 mod check;
+mod install;
 mod list;
 mod new;
+mod remove;
 mod rescan;
+mod rollback;
 mod test;
 mod test_report;
 
@@ -29,14 +32,14 @@ pub(super) struct Sub {
 }
 
 /// All of them, in the order of help.
-static SUBS: &[&Sub] = &[&list::SUB, &new::SUB, &check::SUB, &test::SUB, &rescan::SUB];
+static SUBS: &[&Sub] = &[&list::SUB, &install::SUB, &rollback::SUB, &remove::SUB, &new::SUB, &check::SUB, &test::SUB, &rescan::SUB];
 
 pub(super) static COMMAND: Command = Command {
     arguments: |command| {
         let subs = SUBS.iter().map(|sub| (sub.arguments)(clap::Command::new(sub.name).about(sub.about)));
         command.subcommand_required(true).arg_required_else_help(true).subcommands(subs)
     },
-    ..Command::new("plugin", "List, check, test and rescan plugins; begin one of your own", run)
+    ..Command::new("plugin", "List, install, check, test and write plugins", run)
 };
 
 fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
