@@ -2,6 +2,7 @@
 //!
 //! Tests are grouped by what a user would call the subject. Each starts a server of its own; what they share is in the library of this crate.
 
+mod authors;
 mod cancel;
 mod chat;
 mod clients;

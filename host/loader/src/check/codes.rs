@@ -57,9 +57,9 @@ macro_rules! codes {
 }
 
 codes! {
-    FOLDER = "P001" "folder" Error "The folder cannot be read, or everybody may write into it.";
+    FOLDER = "P001" "folder" Error "The folder cannot be read, or is none.";
     PLUGIN_TOML = "P002" "plugin-toml" Error "plugin.toml is missing, is no TOML of schema 1, has an unknown key, or an option with a default of another kind.";
-    LIBRARY = "P003" "library" Error "The library is missing, lies outside of the folder, may be changed by everybody, or is no 64-bit ELF shared object.";
+    LIBRARY = "P003" "library" Error "The library is missing, lies outside of the folder, or is no 64-bit ELF shared object.";
     MACHINE = "P004" "machine" Error "The library was built for another processor.";
     NOTE = "P005" "note" Error "The library has no onebit note, more than one, or one that is damaged.";
     ABI = "P006" "abi" Error "The ABI is one that this host does not speak, or note and plugin.toml name two.";
@@ -70,7 +70,7 @@ codes! {
     CAPABILITIES = "P011" "capabilities" Error "Note and plugin.toml list different capabilities.";
     NEEDED_LIBRARY = "P012" "needed-library" Error "A shared library that is needed is nowhere the linker looks.";
     NEEDED_LIST = "P013" "needed-list" Error "The list of needed libraries has no end that anybody would wait for.";
-    UNREADABLE = "P014" "unreadable" Warning "A library beside the plugin's cannot be read, so nothing is known of it.";
+    DAMAGED_BESIDE = "P014" "damaged-beside" Warning "A library beside the plugin's cannot be read, so nothing is known of it.";
 
     DOOR_MISSING = "P020" "door-missing" Error "The note promises an entry that the library does not export.";
     EXPORTED_SYMBOLS = "P021" "exported-symbols" Warning "The library exports more than its entry. Two libraries with one name in a process take each other's functions: crashes that nobody can explain.";
@@ -92,6 +92,25 @@ codes! {
     LICENCE_DIFFERS = "P043" "licence-differs" Warning "Note and plugin.toml name two licences.";
     OPTION_TWICE = "P044" "option-twice" Error "plugin.toml declares an option twice.";
     FOLDER_NAME = "P045" "folder-name" Warning "The folder is not named after the plugin's id.";
+
+    FOREIGN_OWNER = "P050" "foreign-owner" Error "Somebody owns a file, or a folder on the way to it, who could not run code as this user otherwise.";
+    WORLD_WRITABLE = "P051" "world-writable" Error "Every user of the machine may change a file, or a folder on the way to it.";
+    GROUP_WRITABLE = "P052" "group-writable" Warning "A group may change a file, or a folder on the way to it.";
+    SHARED_PARENT = "P053" "shared-parent" Note "It lies below a folder in which everybody may make entries, such as /tmp.";
+    LEADS_OUT = "P054" "leads-out" Error "A link leads out of the folder. A warning, if nothing loads it.";
+    NOT_REGULAR = "P055" "not-regular" Error "A pipe, a socket or a device lies in the folder. A warning, if nothing loads it.";
+    UNREADABLE = "P056" "unreadable" Error "A file or a folder on the way to it cannot be looked at.";
+    CROWDED = "P057" "crowded" Warning "The folder holds more files than are looked at.";
+    NO_HASHES = "P058" "no-hashes" Note "plugin.toml lists no sha256, so nobody can tell whether a file was altered.";
+    UNLISTED = "P059" "unlisted" Warning "A file is not in the list of sha256.";
+    LISTED_MISSING = "P060" "listed-missing" Error "A file in the list of sha256 is not there.";
+    ALTERED = "P061" "altered" Error "A file has another sha256 than the listed one.";
+    UNSIGNED = "P062" "unsigned" Note "plugin.toml has no signature.";
+    SIGNATURE_DAMAGED = "P063" "signature-damaged" Error "The file of the signature holds none.";
+    SIGNATURE_WRONG = "P064" "signature-wrong" Error "The signature does not fit plugin.toml.";
+    KEY_UNKNOWN = "P065" "key-unknown" Warning "The signature is by a key that nobody here trusts.";
+    KEY_EXPIRED = "P066" "key-expired" Warning "The signature is by a key that was trusted up to a day in the past.";
+    KEY_UNUSABLE = "P067" "key-unusable" Warning "A trusted key of this machine cannot be read, or others could replace it.";
 }
 
 /// `docs/plugin-check.md`.
@@ -100,7 +119,7 @@ pub fn page() -> String {
         "# What `onebit-host plugin check` finds\n\n\
          <!-- Made by `onebit-host docs plugin-check`; change host/loader/src/check/codes.rs instead. -->\n\n\
          The check reads files; nothing of the plugin runs. Scripts can rely on codes and ids; `--json` gives both. An error ends the check with code \
-         1; a warning does with `--strict`.\n\n\
+         1; a warning does with `--strict`. With `trust.mode = \"strict\"`, what is not proven (from P050 on) is an error.\n\n\
          | code | id | severity | what it means |\n|---|---|---|---|\n",
     );
     for code in TABLE {

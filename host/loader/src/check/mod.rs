@@ -1,13 +1,15 @@
 //! `plugin check`: everything that can be said about a plugin without running it, for its author and for whoever wants to install it.
 //!
-//! What forbids the use is judged by [`inspect()`], the same function that every load goes through; its rows become findings here. The rest of
-//! this folder finds what is allowed and still wrong. All findings are told at once, as far as the files can be read.
+//! What forbids the use is judged by [`inspect_under()`], the same function that every load goes through, and by [`crate::trust`]; what they say
+//! becomes findings here. The rest of this folder finds what is allowed and still wrong. All findings are told at once, as far as the files can
+//! be read.
 
 pub mod codes;
 mod description;
 mod exports;
 mod linking;
 mod runpath;
+mod trusted;
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +18,8 @@ use serde::Serialize;
 pub use codes::{Code, Severity};
 
 use crate::elf::{self, ElfFacts};
-use crate::{Inspection, Note, PluginToml, Refusal, inspect, one_line};
+use crate::trust::Trust;
+use crate::{Inspection, Note, PluginToml, Refusal, RefusalRow, inspect_under, one_line};
 
 /// Libraries of one folder that are looked at.
 const MAX_LIBRARIES: usize = 256;
@@ -63,6 +66,7 @@ struct Findings(Vec<Found>);
 
 struct Found {
     code: &'static Code,
+    severity: Severity,
     /// Libraries it was found in; none if it is not about one.
     files: Vec<String>,
     what: String,
@@ -71,7 +75,12 @@ struct Found {
 
 impl Findings {
     fn add(&mut self, code: &'static Code, what: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Found { code, files: Vec::new(), what: what.into(), remedy: remedy.into() });
+        self.add_as(code, code.severity, what, remedy);
+    }
+
+    /// For what is more or less serious by policy or circumstance.
+    fn add_as(&mut self, code: &'static Code, severity: Severity, what: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(Found { code, severity, files: Vec::new(), what: what.into(), remedy: remedy.into() });
     }
 
     /// The same in several libraries is one finding: twenty modules that were linked alike have one thing to be changed.
@@ -80,17 +89,17 @@ impl Findings {
         let same = |found: &&mut Found| found.code == code && found.what == what && found.remedy == remedy && !found.files.is_empty();
         match self.0.iter_mut().find(same) {
             Some(found) => found.files.push(file_name(file)),
-            None => self.0.push(Found { code, files: vec![file_name(file)], what, remedy }),
+            None => self.0.push(Found { code, severity: code.severity, files: vec![file_name(file)], what, remedy }),
         }
     }
 
     /// The most serious first. Texts of files are made harmless for terminals here, once.
     fn done(mut self) -> Vec<Finding> {
-        self.0.sort_by_key(|found| (core::cmp::Reverse(found.code.severity), found.code.number));
-        let finding = |Found { code, files, what, remedy }: Found| Finding {
+        self.0.sort_by_key(|found| (core::cmp::Reverse(found.severity), found.code.number));
+        let finding = |Found { code, severity, files, what, remedy }: Found| Finding {
             code: code.number,
             id: code.id,
-            severity: code.severity,
+            severity,
             sentence: one_line(&if files.is_empty() { what } else { format!("{}: {what}", some_of(&files)) }),
             remedy: one_line(&remedy),
         };
@@ -105,10 +114,11 @@ fn some_of(names: &[impl AsRef<str>]) -> String {
     if names.len() > SHOWN { format!("{shown}, … ({} in all)", names.len()) } else { shown }
 }
 
-/// Looks at a plugin's folder.
-pub fn check(plugin_dir: &Path) -> Report {
+/// Looks at a plugin's folder under a policy. Reads all of it, so that altered files are found, too.
+pub fn check(plugin_dir: &Path, trust: &Trust) -> Report {
     let mut findings = Findings::default();
-    let inspected = inspect(plugin_dir);
+    let inspected = inspect_under(plugin_dir, trust);
+    let problems = trusted::judge(plugin_dir, trust, &mut findings);
     let (plugin, version, toml, library) = match &inspected {
         Ok(inspection) => {
             for warning in &inspection.warnings {
@@ -118,7 +128,7 @@ pub fn check(plugin_dir: &Path) -> Report {
             (file.toml.id.clone(), Some(file.toml.version.clone()), Some(file.toml.clone()), Some(file.library.clone()))
         }
         Err(refusal) => {
-            rows(refusal, &mut findings);
+            rows(refusal, &problems, &mut findings);
             let toml = crate::inspect::read_toml(&plugin_dir.join("plugin.toml")).ok().and_then(|text| PluginToml::parse(&text).ok());
             let library = toml.as_ref().and_then(|toml| plugin_dir.join(&toml.library).canonicalize().ok());
             (refusal.plugin.clone(), refusal.version.clone(), toml, library)
@@ -136,7 +146,7 @@ pub fn check(plugin_dir: &Path) -> Report {
     for path in beside(plugin_dir, library.as_deref()) {
         match elf::read(&path) {
             Ok(facts) => judge_library(&path, &facts, &mut findings),
-            Err(error) => findings.add_in(&path, &codes::UNREADABLE, error, "install the plugin again"),
+            Err(error) => findings.add_in(&path, &codes::DAMAGED_BESIDE, error, "install the plugin again"),
         }
     }
     Report { plugin, version, inspected, findings: findings.done() }
@@ -149,9 +159,9 @@ fn judge_library(path: &Path, facts: &ElfFacts, findings: &mut Findings) {
     runpath::judge(path, facts, findings);
 }
 
-/// The code of each row of a refusal, by what was compared.
-fn rows(refusal: &Refusal, findings: &mut Findings) {
-    for row in &refusal.rows {
+/// The code of each row of a refusal, by what was compared. Those about trust are findings already.
+fn rows(refusal: &Refusal, problems: &[RefusalRow], findings: &mut Findings) {
+    for row in refusal.rows.iter().filter(|row| !problems.contains(row)) {
         let code = match row.field.as_str() {
             "folder" => &codes::FOLDER,
             "plugin.toml" => &codes::PLUGIN_TOML,
@@ -163,7 +173,7 @@ fn rows(refusal: &Refusal, findings: &mut Findings) {
             "id" => &codes::ID,
             "version" => &codes::VERSION,
             "capabilities" => &codes::CAPABILITIES,
-            "needed library" => &codes::NEEDED_LIBRARY,
+            "needed library" | "owner" | "permissions" => &codes::NEEDED_LIBRARY,
             "needed libraries" => &codes::NEEDED_LIST,
             _ => &codes::LIBRARY,
         };

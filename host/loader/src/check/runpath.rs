@@ -1,10 +1,10 @@
 //! Where a library tells the linker to look for others. Whoever can write there chooses what the plugin's process runs.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
 use super::{Findings, codes};
 use crate::elf::ElfFacts;
+use crate::trust::{self, Problem};
 
 /// Where packages of the system and of its administrator put libraries; the same on every machine.
 const OF_THE_SYSTEM: &[&str] = &["/lib", "/lib32", "/lib64", "/usr", "/opt", "/nix/store"];
@@ -30,9 +30,9 @@ pub(super) fn judge(path: &Path, facts: &ElfFacts, findings: &mut Findings) {
                         "put the libraries into the plugin's folder, and link with -Wl,-rpath,'$ORIGIN'",
                     );
                 }
-                Kind::Absolute(folder) => match (writer(folder), OF_THE_SYSTEM.iter().any(|system| folder.starts_with(system))) {
+                Kind::Absolute(folder) => match (weakness(folder), OF_THE_SYSTEM.iter().any(|system| folder.starts_with(system))) {
                     (Some(weak), _) => {
-                        let said = format!("{said}, and others can write to {}", weak.display());
+                        let said = format!("{said}: {weak}");
                         findings.add(
                             &codes::RUNPATH_WRITABLE,
                             said,
@@ -80,19 +80,13 @@ fn kind(part: &str) -> Kind<'_> {
     if path.is_absolute() { Kind::Absolute(path) } else { Kind::Relative }
 }
 
-/// The first folder on the way that somebody besides root and this user can write to; of a folder that is not there, whoever could make it.
-fn writer(folder: &Path) -> Option<&Path> {
-    let own = rustix::process::geteuid().as_raw();
-    let mut way: Vec<&Path> = folder.ancestors().collect();
-    way.reverse();
-    way.into_iter().map_while(|step| Some((step, step.metadata().ok()?))).find_map(|(step, facts)| {
-        let foreign = facts.uid() != 0 && facts.uid() != own;
-        let below_is_there =
-            folder.strip_prefix(step).ok().and_then(|rest| rest.components().next()).is_some_and(|next| step.join(next).exists());
-        // In a sticky folder nobody can replace what is there, but everybody can make what is not.
-        let sticky = facts.mode() & 0o1000 != 0 && below_is_there;
-        (foreign || (facts.mode() & 0o022 != 0 && !sticky)).then_some(step)
-    })
+/// What lets others write into the folder, or make it if it is not there.
+fn weakness(folder: &Path) -> Option<Problem> {
+    let weak = |problem: &Problem| {
+        use Problem::{ForeignOwner, GroupWritable, SharedParent, WorldWritable};
+        matches!(problem, ForeignOwner { .. } | WorldWritable { .. } | GroupWritable { .. } | SharedParent { .. })
+    };
+    trust::examine_file(folder).into_iter().find(weak)
 }
 
 #[cfg(test)]
@@ -119,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_can_write_to_or_make_is_told() {
-        assert_eq!(writer(Path::new("/usr/lib")), None);
-        assert_eq!(writer(Path::new("/tmp/nobody/made/this")), Some(Path::new("/tmp")));
+        assert_eq!(weakness(Path::new("/usr/lib")), None);
+        assert_eq!(weakness(Path::new("/tmp/nobody/made/this")), Some(Problem::SharedParent { path: "/tmp".into() }));
     }
 }

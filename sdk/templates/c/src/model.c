@@ -1,7 +1,7 @@
 /* The model: a text, and what follows what in it.
  *
- * A model file is the line `ngram1` and then text; an empty line in the text is where an answer ends. Asked for the beginning of a line
- * the model answers with the rest of it. */
+ * A model file is the line `ngram1` and then text; an empty line in the text is where an answer ends. The last line is empty, too, so that a
+ * file that was cut off while it was copied is noticed. Asked for the beginning of a line the model answers with the rest of it. */
 #include <errno.h>
 #include <math.h>
 
@@ -50,6 +50,8 @@ OnebitStatus read_model(OnebitStr path, Model *model) {
     status = fail_with(ONEBIT_OUT_OF_HOST_MEMORY, 0, n, "no memory for a text of %zu bytes", n);
   else if (fread(text, 1, n, file) != n)
     status = FAIL(ONEBIT_IO, "the model file became shorter while it was read");
+  else if (n < 2 || text[n - 1] != '\n' || text[n - 2] != '\n')
+    status = FAIL(ONEBIT_CORRUPT_MODEL, "the model file does not end with an empty line: it was cut off");
   for (size_t i = 0; status == ONEBIT_OK && i < n; i++) {
     int end = text[i] == '\n' && i + 1 < n && text[i + 1] == '\n';
     model->tokens[model->n++] = end ? END : text[i];

@@ -4,7 +4,7 @@
 //! of sequences into logits, and keeps the state of each sequence, so that the host can copy, cut, move and save it.
 //!
 //! The model counts which byte follows which two bytes of a text, so asked for the beginning of a line it answers with the rest. A model
-//! file is the line `ngram1` and then that text; an empty line in it is where an answer ends.
+//! file is the line `ngram1` and then that text; an empty line in it is where an answer ends, and the last line is empty.
 //!
 //! This file is the plugin as the host sees it: which devices, which files, and loading. [`table`] is the model (your library goes there),
 //! [`model`] what it can do and its tokenizer, [`session`] the sequences, [`embed`] a capability more.

@@ -55,6 +55,10 @@ impl Table {
         let mut text = Vec::new();
         let file = File::open(path).map_err(|error| Error::io(format!("{}: {error}", path.display())))?;
         file.take(size + MAGIC.len() as u64).read_to_end(&mut text)?;
+        // A file that was cut off while it was copied is noticed here, not by its answers.
+        if !text.ends_with(b"\n\n") {
+            return Err(Error::corrupt(format!("{} does not end with an empty line: it was cut off", path.display())));
+        }
         let mut table = Self { pairs: vec![0; (VOCABULARY * VOCABULARY) as usize], triples: HashMap::new() };
         table.count(text.get(MAGIC.len()..).unwrap_or_default());
         Ok(table)

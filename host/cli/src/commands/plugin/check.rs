@@ -8,7 +8,7 @@ use onebit_loader::check::{Report, Severity, check};
 use serde_json::json;
 
 use super::{Sub, folder_of, indented};
-use crate::commands::json_flag;
+use crate::commands::{Invocation, json_flag, trust};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -24,12 +24,12 @@ pub(super) static SUB: Sub = Sub {
         let strict = Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("End with code 1 for warnings, too");
         command.arg(file).arg(strict).arg(json_flag())
     },
-    run: |_, own| run(own),
+    run,
 };
 
-fn run(own: &ArgMatches) -> Result<(), Failure> {
+fn run(invocation: &Invocation<'_>, own: &ArgMatches) -> Result<(), Failure> {
     let given = own.get_one::<PathBuf>("file").cloned().unwrap_or_default();
-    let report = check(&folder_of(&given)?);
+    let report = check(&folder_of(&given)?, &trust(&invocation.settings)?);
     if own.get_flag("json") {
         let (inspection, refusal) = (report.inspected.as_ref().ok(), report.inspected.as_ref().err());
         output::json(&json!({
