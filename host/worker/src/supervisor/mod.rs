@@ -168,7 +168,8 @@ impl Supervisor {
             tracing::warn!("answers that were still running at the end of the host's patience are cut off");
         }
         inner.cancel.cancel();
-        while inner.ledger.workers() > 0 {
+        // And nobody may see a worker that is gone: the list is cleared a moment after the process.
+        while inner.ledger.workers() > 0 || !inner.lock_retiring().is_empty() {
             tokio::time::timeout(Duration::from_millis(50), inner.freed.notified()).await.ok();
         }
     }
