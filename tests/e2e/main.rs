@@ -15,6 +15,7 @@ mod crowd;
 mod damaged_files;
 mod devices;
 mod embeddings;
+mod faults;
 mod front;
 mod malformed;
 mod shapes;

@@ -86,6 +86,7 @@ fn worker(status: WorkerStatus) -> WorkerState {
     let (phase, reason) = match status.state {
         Phase::Ready => (WorkerPhase::Ready, None),
         Phase::Draining => (WorkerPhase::Stopping, None),
+        Phase::Crashed { reason } => (WorkerPhase::Crashed, Some(format!("{reason}; the next request starts it again"))),
         Phase::Failed { reason, .. } => (WorkerPhase::Failed, Some(reason)),
         _ => (WorkerPhase::Loading, None),
     };

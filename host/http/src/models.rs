@@ -32,6 +32,8 @@ pub enum WorkerPhase {
     Ready,
     /// It finishes what runs and ends.
     Stopping,
+    /// It ended badly; the next request starts a new one.
+    Crashed,
     /// It failed and is not tried again yet.
     Failed,
 }
@@ -43,6 +45,7 @@ impl WorkerPhase {
             Self::Loading => "loading",
             Self::Ready => "ready",
             Self::Stopping => "stopping",
+            Self::Crashed => "crashed",
             Self::Failed => "failed",
         }
     }

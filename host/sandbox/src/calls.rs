@@ -95,8 +95,9 @@ const PRCTL: &[libc::c_int] = &[
     libc::PR_GET_TIMERSLACK,
     libc::PR_SET_THP_DISABLE,
     libc::PR_GET_THP_DISABLE,
-    // PR_SET_VMA: the name of an anonymous mapping.
+    // PR_SET_VMA: the name of an anonymous mapping; PR_GET_AUXV: what the kernel gave this process to begin with, such as the size of a page.
     0x53_56_4d_41,
+    0x41_55_58_56,
 ];
 
 /// Typing into a terminal as if its user did (TIOCSTI, TIOCLINUX); having the kernel signal somebody else (FIOSETOWN, SIOCSPGRP).

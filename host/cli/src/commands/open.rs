@@ -1,5 +1,7 @@
 //! From settings to a [`Host`]: the catalog, the probes and the supervisor, without a server around them.
 
+use std::time::Duration;
+
 use onebit_catalog::KeepAlive;
 use onebit_worker::{Host, HostConfig, SandboxConfig, SupervisorConfig};
 use tokio::runtime::Runtime;
@@ -8,9 +10,13 @@ use super::{Invocation, catalog_paths};
 use crate::exit::Failure;
 use crate::settings::table;
 
+/// What "forever" is to a clock: ten years.
+pub const VERY_LONG: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// What a host is told, from the settings that all commands share.
 pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
     let settings = &invocation.settings;
+    let stall = settings.get(&table::STALL_TIMEOUT)?.0.unwrap_or(VERY_LONG);
     let paths = catalog_paths(invocation)?;
     Ok(HostConfig {
         plugin_dirs: paths.plugin_dirs,
@@ -30,6 +36,8 @@ pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
             max_queue: settings.get(&table::MAX_QUEUE)? as usize,
             max_loaded: settings.get(&table::MAX_LOADED)?.map(|count| count as usize),
             memory_budget: settings.get(&table::MEMORY_BUDGET)?.map(|bytes| bytes.0),
+            load_stall: stall,
+            step_stall: stall,
             sandbox: SandboxConfig {
                 require: settings.get(&table::SANDBOX_REQUIRE)?,
                 exempt: settings.get(&table::SANDBOX_EXEMPT)?,

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::time::Duration;
 
 use onebit_http::{HostModels, HttpConfig, Listen, Server};
 use onebit_worker::Host;
@@ -18,14 +17,11 @@ use crate::version;
 pub(super) static COMMAND: Command =
     Command { log: "info", ..Command::new("serve", "Answer over HTTP (OpenAI's dialect), loading models on their first request", run) };
 
-/// For "forever" where a limit is a duration.
-const VERY_LONG: Duration = Duration::from_secs(365 * 24 * 3600);
-
 fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let http = http_config(&invocation.settings)?;
     // Told before the folders are looked at: a wrong address or a missing key should not wait for a slow disk.
     http.check()?;
-    let patience = invocation.settings.get(&table::START_TIMEOUT)?.0.unwrap_or(VERY_LONG);
+    let patience = invocation.settings.get(&table::START_TIMEOUT)?.0.unwrap_or(open::VERY_LONG);
     if patience.is_zero() {
         return Err(
             Failure::new(Exit::Usage, "start_timeout is 0: every request would be refused").next("Give a time such as 10m, or forever.")
@@ -37,7 +33,7 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
 }
 
 fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
-    let span = |setting| settings.get(setting).map(|span: Span| span.0.unwrap_or(VERY_LONG));
+    let span = |setting| settings.get(setting).map(|span: Span| span.0.unwrap_or(open::VERY_LONG));
     let size = |setting| settings.get(setting).map(|bytes: Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX));
     Ok(HttpConfig {
         listen: settings.get(&table::LISTEN)?,

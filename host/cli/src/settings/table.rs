@@ -302,6 +302,19 @@ pub static START_TIMEOUT: Setting<Span> = Setting {
     help: "How long a request waits for its answer to begin, loading the model and the queue included; then it is told to come back later.",
     ..Setting::named("start_timeout", "start-timeout", &["ONEBIT_START_TIMEOUT"])
 };
+/// `stall_timeout`
+pub static STALL_TIMEOUT: Setting<Span> = Setting {
+    placeholder: "TIME",
+    commands: COMPUTING,
+    group: LIMITS,
+    fallback: Fallback::Text("2m"),
+    help: "How long a worker may make no progress while it loads or computes; then it is taken for hanging, ended and replaced.",
+    sensible: |span| match span.0 {
+        Some(time) if time.is_zero() => Err("must not be 0: every worker would be ended".into()),
+        _ => Ok(()),
+    },
+    ..Setting::named("stall_timeout", "stall-timeout", &["ONEBIT_STALL_TIMEOUT"])
+};
 /// `sandbox.require`
 pub static SANDBOX_REQUIRE: Setting<bool> = Setting {
     commands: COMPUTING,
@@ -456,7 +469,7 @@ pub static TABLE: &[&dyn Row] = &[
     &API_KEY, &API_KEY_FILE, &INSECURE, &ALLOW_ORIGIN, &ALLOW_HOST,
     &DEVICE, &SLOTS, &CONTEXT, &THREADS, &KEEP_ALIVE,
     &MAX_LOADED, &MEMORY_BUDGET, &MAX_QUEUE, &MAX_BODY, &MAX_BUFFERED, &MAX_CONNECTIONS,
-    &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT, &START_TIMEOUT,
+    &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT, &START_TIMEOUT, &STALL_TIMEOUT,
     &SANDBOX_REQUIRE, &SANDBOX_EXEMPT, &SANDBOX_NETWORK, &SANDBOX_READ, &SANDBOX_MEMORY, &SANDBOX_ENVIRONMENT,
     &RUN_SYSTEM, &RUN_TEMPERATURE, &RUN_SEED, &RUN_MAX_TOKENS,
     &HUB_ENDPOINT, &HUB_TOKEN, &PULL_ATTEMPTS, &PULL_STALL, &PULL_PYTHON,

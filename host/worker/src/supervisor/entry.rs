@@ -292,6 +292,7 @@ impl Entry {
         let mut state = self.lock();
         state.stop_clock();
         state.breaker.reset();
+        state.crashed = false;
         let old = std::mem::replace(&mut state.phase, Phase::Idle);
         drop(state);
         match old {
@@ -308,12 +309,13 @@ impl Entry {
     pub(crate) fn forgive(&self) {
         let mut state = self.lock();
         state.breaker.reset();
+        state.crashed = false;
         if matches!(state.phase, Phase::Failed { .. }) {
             state.phase = Phase::Idle;
         }
     }
 
-    /// For `ps`; nothing for a model that is not loaded and has not just failed.
+    /// For `ps`; nothing for a model that is not loaded and did not end badly.
     pub(crate) fn status(&self) -> Option<WorkerStatus> {
         let mut state = self.lock();
         let blocked = match state.breaker.admit(Instant::now()) {
@@ -332,9 +334,14 @@ impl Entry {
                 spec_status(spec, WorkerState::Failed { reason: error.to_string(), until: wall(*until) }, *at)
             }
             Phase::Idle | Phase::Failed { .. } => {
-                let (until, crash) = (blocked?, state.last_crash.as_ref()?);
-                let failed = WorkerState::Failed { reason: crash.reason.clone(), until: wall(until) };
-                spec_status(state.spec.as_ref()?, failed, crash.at)
+                let crash = state.last_crash.as_ref()?;
+                let reason = crash.reason.clone();
+                let shown = match blocked {
+                    Some(until) => WorkerState::Failed { reason, until: wall(until) },
+                    None if state.crashed => WorkerState::Crashed { reason },
+                    None => return None,
+                };
+                spec_status(state.spec.as_ref()?, shown, crash.at)
             }
         };
         status.restarts = state.restarts;

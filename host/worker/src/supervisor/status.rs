@@ -73,6 +73,11 @@ pub enum WorkerState {
     Ready,
     /// It finishes its running answers and leaves.
     Draining,
+    /// Its worker ended badly; the next request starts a new one.
+    Crashed {
+        /// What happened.
+        reason: String,
+    },
     /// It is not loaded, because of this.
     Failed {
         /// Why.
@@ -91,6 +96,7 @@ impl WorkerState {
             Self::Loading { .. } => "loading",
             Self::Ready => "ready",
             Self::Draining => "draining",
+            Self::Crashed { .. } => "crashed",
             Self::Failed { .. } => "failed",
         }
     }

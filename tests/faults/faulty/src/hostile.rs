@@ -195,6 +195,8 @@ pub(crate) const ATTEMPTS: &[(&str, &[Way])] = &[
             ("tiocsti", |_| call(libc::SYS_ioctl, [2, libc::TIOCSTI as c_long, c"x".as_ptr() as c_long, 0, 0])),
         ],
     ),
+    // This works: its own descriptors are open to it. What the host makes of it is the question.
+    ("forge", &[("frame", forge)]),
     // These two work, up to a limit, and wait there to be ended.
     ("hoard", &[("memory", hoard)]),
     ("keep", &[("file", keep)]),
@@ -333,6 +335,17 @@ fn keep(victim: &Victim<'_>) -> io::Result<()> {
     let mut file = fs::File::create(Path::new(victim.target).join("kept"))?;
     (0..16).try_for_each(|_| file.write_all(&vec![1; 1 << 20]))?;
     std::thread::sleep(std::time::Duration::from_secs(5));
+    Ok(())
+}
+
+/// Writes into the connection to the host what is no message.
+fn forge(_: &Victim<'_>) -> io::Result<()> {
+    for entry in fs::read_dir("/proc/self/fd")?.flatten() {
+        if fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:")) {
+            let fd: c_long = entry.file_name().to_string_lossy().parse().unwrap_or(-1);
+            call(libc::SYS_write, [fd, b"\x08\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff".as_ptr() as c_long, 12, 0, 0])?;
+        }
+    }
     Ok(())
 }
 
