@@ -10,6 +10,8 @@ const ONLY: &[(&str, &[&str])] = &[
     ("axum", &["onebit-http"]),
     ("tower-http", &["onebit-http"]),
     ("libloading", &["onebit-loader"]),
+    ("landlock", &["onebit-sandbox"]),
+    ("seccompiler", &["onebit-sandbox"]),
     // The last is a plugin of the tests whose layout is wrong on purpose.
     ("abi_stable", &["onebit-plugin-api", "onebit-loader", "onebit-sdk", "onebit-fault-other-layout"]),
     // The loader lists devices (in a child process), the plugin matches them to the ones its library sees.
@@ -32,6 +34,10 @@ const NEVER: &[(&str, &[&str])] = &[
     ("onebit-plugin-vulkan-ggml", &["onebit-loader", "onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-loader", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-install", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
+    (
+        "onebit-sandbox",
+        &["onebit-plugin-api", "onebit-loader", "onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"],
+    ),
     ("onebit-engine", &["onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-catalog", &["onebit-engine", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-kit", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
@@ -163,7 +169,8 @@ fn all_files(folder: &Path, into: &mut Vec<PathBuf>) {
             if name != "target" && !hidden {
                 all_files(&path, into);
             }
-        } else {
+        } else if name != ".git" {
+            // In a second work tree that is a file, which names the first.
             into.push(path);
         }
     }
