@@ -207,10 +207,10 @@ fn read_dynamic<R: ReadCacheOps>(
             elf::DT_TEXTREL => facts.text_relocations = true,
             elf::DT_BIND_NOW => facts.bind_now = true,
             elf::DT_FLAGS => {
-                facts.text_relocations |= entry.d_val(endian) & u64::from(elf::DF_TEXTREL.0) != 0;
-                facts.bind_now |= entry.d_val(endian) & u64::from(elf::DF_BIND_NOW.0) != 0;
+                facts.text_relocations |= entry.d_val(endian) & elf::DF_TEXTREL.0 != 0;
+                facts.bind_now |= entry.d_val(endian) & elf::DF_BIND_NOW.0 != 0;
             }
-            elf::DT_FLAGS_1 => facts.bind_now |= entry.d_val(endian) & u64::from(elf::DF_1_NOW.0) != 0,
+            elf::DT_FLAGS_1 => facts.bind_now |= entry.d_val(endian) & elf::DF_1_NOW.0 != 0,
             _ => {}
         }
     }

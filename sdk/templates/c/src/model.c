@@ -1,7 +1,7 @@
 /* The model: a text, and what follows what in it.
  *
- * A model file is the line `ngram1` and then text; an empty line in the text is where an answer ends. The last line is empty, too, so that a
- * file that was cut off while it was copied is noticed. Asked for the beginning of a line the model answers with the rest of it. */
+ * A model file is the line `ngram1` and then text; an empty line in the text is where an answer ends. The last line is empty, too, so
+ * that a file that was cut off while it was copied is noticed. Asked for the beginning of a line the model answers with the rest of it. */
 #include <errno.h>
 #include <math.h>
 
@@ -62,8 +62,8 @@ OnebitStatus read_model(OnebitStr path, Model *model) {
   return status;
 }
 
-/* A token's logit is the logarithm of how often it followed. Counts are whole numbers and exact in a float, so the result depends on neither
- * batches nor threads, which the host relies on and `plugin test` checks. */
+/* A token's logit is the logarithm of how often it followed. Counts are whole numbers and exact in a float, so the result depends on
+ * neither batches nor threads, which the host relies on and `plugin test` checks. */
 void logits(const Model *model, uint32_t before, uint32_t last, float *out) {
   static const uint32_t PAIR = 4, TRIPLE = 64;
   uint32_t counts[VOCABULARY];

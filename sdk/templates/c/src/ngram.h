@@ -49,8 +49,8 @@
 /* Given once, to the entry; lives until the process ends. */
 extern const OnebitHost *the_host;
 
-/* Whether a struct of the host's is there, and long enough for a field and those before it. Fields that the first version of the contract did
- * not have are asked for where they are used, because an older host does not give them. */
+/* Whether a struct of the host's is there, and long enough for a field and those before it. Fields that the first version of the contract
+ * did not have are asked for where they are used, because an older host does not give them. */
 #define REACHES(pointer, type, field) ((pointer) && ONEBIT_HAS_FIELD(pointer, type, field))
 
 #define ZERO(object) memset(&(object), 0, sizeof(object))

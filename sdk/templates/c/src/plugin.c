@@ -47,7 +47,8 @@ static OnebitStatus probe(const OnebitProbeArgs *args, OnebitProbeOut *out) {
 /* Could this file be served on that device, and what would it take? An estimate from the file's head; a file that cannot be served is an
  * answer, not a failure. */
 static OnebitStatus fit(const OnebitFitArgs *args, OnebitFitOut *out) {
-  if (!REACHES(args, OnebitFitArgs, n_options) || !out || !REACHES(args->device, OnebitDevice, kind)) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
+  if (!REACHES(args, OnebitFitArgs, n_options) || !out || !REACHES(args->device, OnebitDevice, kind))
+    return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null or too short");
   FILE *file = NULL;
   size_t n = 0;
   OnebitStatus status = open_text(args->path, &file, &n);
@@ -81,8 +82,8 @@ static void close_model(OnebitModel *raw) {
   free(model);
 }
 
-/* A load that takes long says how far it is and looks at the flag. This one is over at once, so the option open_ms pretends: with it you see
- * both at work. */
+/* A load that takes long says how far it is and looks at the flag. This one is over at once, so the option open_ms pretends: with it you
+ * see both at work. */
 static OnebitStatus load_slowly(const OnebitOpenArgs *args, long open_ms) {
   long steps = (open_ms + 9) / 10;
   for (long i = 0; i < steps; i++) {
@@ -96,7 +97,8 @@ static OnebitStatus load_slowly(const OnebitOpenArgs *args, long open_ms) {
 }
 
 static OnebitStatus open_model(const OnebitOpenArgs *args, OnebitOpenOut *out) {
-  if (!REACHES(args, OnebitOpenArgs, progress_ctx) || !REACHES(out, OnebitOpenOut, model) || !REACHES(args->device, OnebitDevice, kind)) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
+  if (!REACHES(args, OnebitOpenArgs, progress_ctx) || !REACHES(out, OnebitOpenOut, model) || !REACHES(args->device, OnebitDevice, kind))
+    return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null or too short");
   /* The device that was asked for, or a failure: never quietly another one. */
   if (args->device->kind != ONEBIT_DEVICE_CPU) return FAIL(ONEBIT_DEVICE_UNAVAILABLE, PLUGIN_ID " computes on the CPU");
   long open_ms = 0;

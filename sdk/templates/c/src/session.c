@@ -62,7 +62,8 @@ static OnebitStatus session_open(OnebitModel *raw, const OnebitSessionArgs *args
   if (!raw || !REACHES(args, OnebitSessionArgs, n_options) || !REACHES(out, OnebitSessionOut, session))
     return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
   if (args->context == 0 || args->sequences == 0 || args->sequences > MAX_SEQUENCES || args->batch == 0 || args->batch > MAX_BATCH)
-    return FAIL(ONEBIT_INVALID_ARGUMENT, "a session of %u positions, %u sequences, batches of %u", args->context, args->sequences, args->batch);
+    return FAIL(ONEBIT_INVALID_ARGUMENT, "a session of %u positions, %u sequences, batches of %u", args->context, args->sequences,
+                args->batch);
   Session *session = (Session *)calloc(1, sizeof *session);
   if (session) {
     session->model = (const Model *)(const void *)raw;
@@ -143,6 +144,7 @@ static void range(const Sequence *sequence, const OnebitSeqArgs *args, uint32_t 
   while (*to < sequence->n && (args->p1 == UINT32_MAX || sequence->rows[*to].position < args->p1)) (*to)++;
 }
 
+/* Whether the sequence is there and the range does not run backwards. */
 static int in_range(const Session *session, const OnebitSeqArgs *args) {
   return REACHES(args, OnebitSeqArgs, delta) && args->sequence < session->n && args->p0 <= args->p1;
 }

@@ -26,7 +26,8 @@ static OnebitStatus token_info(OnebitModel *raw, uint32_t token, OnebitTokenInfo
 
 /* Without ONEBIT_ENCODE_PARSE_CONTROL the text is a user's, and "<|end|>" in it is seven bytes, never the token. */
 static OnebitStatus encode(OnebitModel *raw, const OnebitEncodeArgs *args, uint32_t *out_n) {
-  if (!raw || !REACHES(args, OnebitEncodeArgs, tokens) || !out_n || (args->text.len && !args->text.ptr)) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
+  if (!raw || !REACHES(args, OnebitEncodeArgs, tokens) || !out_n || (args->text.len && !args->text.ptr))
+    return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null or too short");
   int parse = (args->flags & ONEBIT_ENCODE_PARSE_CONTROL) != 0;
   uint32_t n = 0;
   for (size_t i = 0; i < args->text.len; n++) {
@@ -40,7 +41,8 @@ static OnebitStatus encode(OnebitModel *raw, const OnebitEncodeArgs *args, uint3
 }
 
 static OnebitStatus decode(OnebitModel *raw, const OnebitDecodeArgs *args, size_t *out_n) {
-  if (!raw || !REACHES(args, OnebitDecodeArgs, bytes) || !out_n || (args->n && !args->tokens)) return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null");
+  if (!raw || !REACHES(args, OnebitDecodeArgs, bytes) || !out_n || (args->n && !args->tokens))
+    return FAIL(ONEBIT_INVALID_ARGUMENT, "an argument is null or too short");
   size_t n = 0;
   for (uint32_t i = 0; i < args->n; i++) {
     if (args->tokens[i] >= VOCABULARY) return FAIL(ONEBIT_INVALID_ARGUMENT, "token %u of a vocabulary of %u", args->tokens[i], VOCABULARY);
