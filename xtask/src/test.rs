@@ -150,6 +150,9 @@ pub fn run(args: &Args) -> Result<()> {
         let words = ["test", "--release", "-p", PLUGIN];
         tally.tests("tests of the vulkan-ggml plugin", stage::plugin_build(&tools, &words).map(|command| environment(command, dist.get())));
         if dist.get().is_some() && model.get().is_some() {
+            tally.check("vulkan-ggml against the contract, through both doors", || {
+                process::run(&mut environment(conformance(dist.get(), model.get())?, dist.get()))
+            });
             let words = ["-p", "onebit-engine", "--features", "real-model"];
             tally.tests("the engine on the real model", runner(nextest, &words).map(|command| environment(command, dist.get())));
             let words = ["-p", "onebit-tests", "--features", "e2e"];
@@ -168,6 +171,14 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("{} failed", tally.failed);
     }
     Ok(())
+}
+
+/// The staged host tests the staged plugin with the demo model.
+fn conformance(dist: Option<&PathBuf>, model: Option<&PathBuf>) -> Result<Command> {
+    let (dist, model) = (dist.context("the tree is not staged")?, model.context("there is no demo model")?);
+    let mut command = Command::new(dist.join("bin/onebit-host"));
+    command.args(["plugin", "test"]).arg(dist.join("lib/onebit/plugins/vulkan-ggml")).arg("--model").arg(model).arg("--only-failed");
+    Ok(command)
 }
 
 /// What the plugin's `plugin.toml` sets for its workers.

@@ -14,6 +14,7 @@ mod child;
 pub mod fuzz;
 mod measure;
 mod message;
+mod page;
 mod process;
 mod rows;
 mod run;
@@ -21,6 +22,7 @@ mod run;
 pub use case::{Case, Need, Number, State, Verdict};
 pub use child::kit_case_main;
 pub use message::{Setup, Way};
+pub use page::page;
 pub use process::{Program, ROLE};
 pub use run::{Plan, Result as CaseResult, run, run_here, select};
 

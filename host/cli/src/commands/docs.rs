@@ -11,16 +11,21 @@ pub(super) static COMMAND: Command = Command {
     hidden: true,
     arguments: |command| {
         command.arg(
-            Arg::new("page").value_name("PAGE").required(true).value_parser(["settings", "exit-codes", "plugin-check"]).help("Which page"),
+            Arg::new("page")
+                .value_name("PAGE")
+                .required(true)
+                .value_parser(["settings", "exit-codes", "plugin-check", "plugin-test"])
+                .help("Which page"),
         )
     },
-    ..Command::new("docs", "Print a page of the documentation: settings, exit-codes, plugin-check", run)
+    ..Command::new("docs", "Print a page of the documentation: settings, exit-codes, plugin-check, plugin-test", run)
 };
 
 fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     match invocation.matches.get_one::<String>("page").map(String::as_str) {
         Some("exit-codes") => output::write(docs::exit_codes()),
         Some("plugin-check") => output::write(onebit_loader::check::codes::page()),
+        Some("plugin-test") => output::write(onebit_kit::page()),
         _ => output::write(docs::settings()),
     }
 }

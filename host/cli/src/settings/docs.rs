@@ -84,5 +84,6 @@ mod tests {
     #[test]
     fn the_written_findings_of_plugin_check_are_those_of_the_table() {
         same("plugin-check.md", &onebit_loader::check::codes::page());
+        same("plugin-test.md", &onebit_kit::page());
     }
 }

@@ -12,4 +12,5 @@ mod plugins;
 mod pull;
 mod server;
 mod support;
+mod test_plugin;
 mod words;
