@@ -68,6 +68,20 @@ pub(crate) fn running() -> usize {
     others.filter(|entry| fs::read_to_string(entry.path().join("stat")).is_ok_and(computes)).count()
 }
 
+/// How many times longer than its own computing a thread takes here now, because others want the cores too: 1 on a machine that rests.
+pub(crate) fn crowded() -> f64 {
+    const COMPUTES: Duration = Duration::from_millis(30);
+    let computed = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    };
+    let (begin, before) = (Instant::now(), computed());
+    while computed().saturating_sub(before) < COMPUTES {
+        std::hint::spin_loop();
+    }
+    (begin.elapsed().as_secs_f64() / COMPUTES.as_secs_f64()).max(1.0)
+}
+
 /// What a plugin must leave as it found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manners {
@@ -147,6 +161,12 @@ mod tests {
         assert!(Holds::now(None).files > before.files);
         drop(file);
         assert!(before.files > 0 && before.threads > 0 && before.memory > 0);
+    }
+
+    #[test]
+    fn a_machine_is_never_faster_than_its_processor() {
+        let crowded = crowded();
+        assert!((1.0..1000.0).contains(&crowded), "{crowded}");
     }
 
     #[test]

@@ -56,6 +56,6 @@ elsewhere in memory. Compared are the log-probabilities of the 64 likeliest toke
 (`--tolerance`). Rounding on quantised weights and in half precision stays below that. A token that is lost, doubled or in the wrong place moves some row by whole
 nats: the kit's own tests hold each case against a plugin that breaks its law. The measured differences are shown with each case.
 
-Cancelling: back 250 ms after the flag was set, at the best of three tries. Growth: 1 MiB that nobody frees in 50 cycles, counted by malloc, and 32 MiB of
+Cancelling: back 250 ms after the flag was set, at the best of three tries, and longer on a machine that is measured to be busy. Growth: 1 MiB that nobody frees in 50 cycles, counted by malloc, and 32 MiB of
 the process; open files, mappings of the model and threads exactly.
 ";

@@ -7,7 +7,7 @@ use onebit_loader::{Batch, CancelFlag, Input, PluginError, Session, Status};
 use super::forward::prompt;
 use crate::bench::Bench;
 use crate::case::{Case, Failing, Need, Outcome, Stop, ensure, fail};
-use crate::measure::Holds;
+use crate::measure::{Holds, crowded};
 use crate::rows::{Shape, cells, feed, submit};
 
 #[rustfmt::skip]
@@ -18,7 +18,7 @@ pub(super) static CASES: &[Case] = &[
 ];
 
 /// The flag is to be looked at every 50 ms of work. What is held against is more, and the best of [`TRIES`], because the machine of a test
-/// has other things to do.
+/// has other things to do. How many times longer than its own computing a thread takes there is measured, and the limit is so much longer.
 const LIMIT: Duration = Duration::from_millis(250);
 /// Times that something is cancelled, until it comes back in time.
 const TRIES: usize = 3;
@@ -54,23 +54,25 @@ fn judge<T>(
     after: Duration,
     mut work: impl FnMut(&CancelFlag) -> Result<T, PluginError>,
 ) -> Outcome {
+    let mut limit = LIMIT.mul_f64(crowded());
     let mut cancelled = cancelled_after(after, &mut work)?;
     for _ in 1..TRIES {
-        if cancelled.late <= LIMIT {
+        limit = limit.max(LIMIT.mul_f64(crowded()));
+        if cancelled.late <= limit {
             break;
         }
         cancelled = cancelled_after(after, &mut work)?;
     }
     let late = cancelled.late.as_secs_f64() * 1e3;
-    bench.number(&format!("{what} came back after the flag was set"), late, "ms", Some(LIMIT.as_secs_f64() * 1e3));
+    bench.number(&format!("{what} came back after the flag was set"), late, "ms", Some(limit.as_secs_f64() * 1e3));
     match cancelled.result {
         Err(error) if error.status == Status::CANCELLED => {}
         Err(error) => fail!("{what} was cancelled and answers {error}"),
         // Whatever takes less than the limit may be done before it looks.
-        Ok(_) if whole.saturating_sub(after) < LIMIT => {}
+        Ok(_) if whole.saturating_sub(after) < limit => {}
         Ok(_) => fail!("{what} did not see the flag that was set after {} ms of {}", after.as_millis(), whole.as_millis()),
     }
-    ensure!(cancelled.late <= LIMIT, "{what} came back {late:.0} ms after the flag was set, allowed are {}", LIMIT.as_millis());
+    ensure!(cancelled.late <= limit, "{what} came back {late:.0} ms after the flag was set, allowed are {}", limit.as_millis());
     Ok(())
 }
 

@@ -27,20 +27,24 @@ pub(super) static CASES: &[Case] = &[
 const ALLOWED: u64 = 1 << 20;
 /// Bytes by which the memory of the process may grow, in all.
 const KEPT: u64 = 32 << 20;
+/// Cycles that nobody counts.
+const WARM: usize = 4;
+/// Cycles that are counted at least, however long they take.
+const FEWEST: usize = 10;
 /// Nobody waits longer for a number of cycles.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Does `work` some times without counting and `cycles` times with, and compares what the process holds.
 fn grows(bench: &Bench, cycles: usize, mut work: impl FnMut() -> Outcome) -> Outcome {
     let model = bench.setup.model.as_deref();
-    let begin = Instant::now();
-    for cycle in 0..(cycles / 5).max(1) {
+    for cycle in 0..WARM {
         bench.step(&format!("warming up, cycle {cycle}"));
         work()?;
     }
     let before = Holds::now(model);
+    let begin = Instant::now();
     let mut done = 0;
-    while done < cycles && begin.elapsed() < PATIENCE {
+    while done < cycles && (done < FEWEST || begin.elapsed() < PATIENCE) {
         bench.step(&format!("cycle {done}"));
         work()?;
         done += 1;
