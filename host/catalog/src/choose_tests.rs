@@ -47,7 +47,15 @@ fn plugin(id: &str, version: &str) -> PluginEntry {
         doors: vec!["c".into()],
     };
     let dir = std::path::PathBuf::from(format!("/plugins/{id}-{version}"));
-    let file = PluginFile { dir: dir.clone(), toml, note, library: dir.join("lib.so"), beside: Vec::new(), trust: Trust::default() };
+    let file = PluginFile {
+        dir: dir.clone(),
+        toml,
+        note,
+        library: dir.join("lib.so"),
+        beside: Vec::new(),
+        trust: Trust::default(),
+        seen: Vec::new(),
+    };
     let inspection = Inspection { file, needed: Vec::new(), warnings: Vec::new(), trust: Examination::default() };
     PluginEntry { dir, version: version.parse().unwrap(), inspection }
 }

@@ -12,6 +12,7 @@ mod log;
 mod output;
 mod places;
 mod pull;
+mod service;
 mod settings;
 mod tls;
 mod version;

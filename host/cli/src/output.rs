@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::time::SystemTime;
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -52,6 +53,17 @@ pub fn watched() -> bool {
     std::io::stderr().is_terminal()
 }
 
+/// `12 min`: how long ago that was.
+pub fn ago(at: SystemTime) -> String {
+    let seconds = at.elapsed().unwrap_or_default().as_secs();
+    match seconds {
+        0..=99 => format!("{seconds} s"),
+        100..=5_999 => format!("{} min", seconds / 60),
+        6_000..=172_799 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 /// `93.8 MiB`.
 pub fn bytes(count: u64) -> String {
     let mut value = count as f64;
@@ -72,6 +84,13 @@ mod tests {
     fn sizes_are_short() {
         for (count, text) in [(0, "0 B"), (1023, "1023 B"), (98_362_432, "93.8 MiB"), (1 << 40, "1.0 TiB")] {
             assert_eq!(bytes(count), text);
+        }
+    }
+
+    #[test]
+    fn times_past_are_in_one_unit() {
+        for (seconds, text) in [(5, "5 s"), (725, "12 min"), (3 * 3_600, "3 h"), (50 * 86_400, "50 days")] {
+            assert_eq!(ago(SystemTime::now() - std::time::Duration::from_secs(seconds)), text);
         }
     }
 

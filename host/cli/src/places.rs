@@ -7,6 +7,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::service::Service;
+
 /// This program for its child roles, also after its file was replaced by another version.
 pub const SELF: &str = "/proc/self/exe";
 
@@ -23,16 +25,18 @@ pub struct Places {
     pub state: Option<PathBuf>,
     /// `$XDG_CACHE_HOME/onebit`.
     pub cache: Option<PathBuf>,
+    /// Set if user folders are not used, except the cache's: what lies there is no code, and may be thrown away.
+    pub service: Option<Service>,
 }
 
 impl Places {
     /// Of this process.
     pub fn of_this_process() -> std::io::Result<Self> {
         let program = std::env::current_exe()?.canonicalize()?;
-        Ok(Self::from(&program, |name| std::env::var_os(name)))
+        Ok(Self::from(&program, Service::of_this_process(), |name| std::env::var_os(name)))
     }
 
-    fn from(program: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+    fn from(program: &Path, service: Option<Service>, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         // The base directory specification says to ignore relative paths.
         let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = absolute("HOME");
@@ -40,12 +44,14 @@ impl Places {
             absolute(name).or_else(|| home.as_ref().map(|home| home.join(below_home))).map(|base| base.join("onebit"))
         };
         let prefix = program.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent).map(Path::to_owned);
+        let personal = |name: &str, below_home: &str| folder(name, below_home).filter(|_| service.is_none());
         Self {
             prefix,
-            config: folder("XDG_CONFIG_HOME", ".config"),
-            data: folder("XDG_DATA_HOME", ".local/share"),
-            state: folder("XDG_STATE_HOME", ".local/state"),
-            cache: folder("XDG_CACHE_HOME", ".cache"),
+            config: personal("XDG_CONFIG_HOME", ".config"),
+            data: personal("XDG_DATA_HOME", ".local/share"),
+            state: personal("XDG_STATE_HOME", ".local/state"),
+            cache: folder("XDG_CACHE_HOME", ".cache").filter(|_| service != Some(Service::Elevated)),
+            service,
         }
     }
 
@@ -100,7 +106,9 @@ mod tests {
     use super::*;
 
     fn places(program: &str, variables: &[(&str, &str)]) -> Places {
-        Places::from(Path::new(program), |name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value)))
+        Places::from(Path::new(program), None, |name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        })
     }
 
     #[test]
@@ -123,6 +131,20 @@ mod tests {
         let places = places("/usr/bin/onebit-host", &[]);
         assert_eq!(places.models_dirs(), [PathBuf::from("/var/lib/onebit/models")]);
         assert_eq!(places.config_files(), [PathBuf::from("/etc/onebit/config.toml")]);
+    }
+
+    #[test]
+    fn a_service_takes_nothing_from_a_home_that_it_is_given() {
+        let variable = |name: &str| (name == "HOME").then(|| OsString::from("/home/ada"));
+        let of = |service| Places::from(Path::new("/usr/bin/onebit-host"), service, variable);
+        assert!(of(None).plugin_dirs().contains(&PathBuf::from("/home/ada/.local/share/onebit/plugins")));
+        for service in [Service::Unit, Service::SystemUser(990), Service::Elevated] {
+            let places = of(Some(service));
+            let all =
+                [places.plugin_dirs(), places.manifest_dirs(), places.models_dirs(), places.config_files(), places.key_dirs()].concat();
+            assert!(all.iter().all(|path| !path.starts_with("/home")), "{service:?}: {all:?}");
+            assert_eq!(places.cache.is_some(), service != Service::Elevated);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::trust::{self, Examination, Problem, Reading, Severity, Trust};
+use crate::trust::{self, Examination, Problem, Reading, Seen, Severity, Trust};
 use crate::{ABI_MAJOR, ABI_MINOR, Note, PluginToml, Refusal, beside, elf, needed, plugin_toml};
 
 /// Target triple of this host.
@@ -31,6 +31,8 @@ pub struct PluginFile {
     pub beside: Vec<String>,
     /// The policy under which it was inspected, and is loaded.
     pub trust: Trust,
+    /// Files that the host has hashed before, so that a load need not read them again. Empty = it reads them.
+    pub seen: Vec<Seen>,
 }
 
 /// What [`inspect()`] found.
@@ -143,7 +145,7 @@ pub fn inspect_under(plugin_dir: &Path, trust: &Trust) -> Result<Inspection, Ref
         warnings.push(format!("the plugin {} lies in a folder named {folder_name}", toml.id));
     }
     let needed = needed.found.into_iter().map(|found| (found.name, found.path)).collect();
-    let file = PluginFile { dir, toml, note, library, beside, trust: trust.clone() };
+    let file = PluginFile { dir, toml, note, library, beside, trust: trust.clone(), seen: Vec::new() };
     Ok(Inspection { file, needed, warnings, trust: examination })
 }
 

@@ -35,6 +35,7 @@ async fn main() {
         chat_template: None,
         fallback_note: None,
         needs: Default::default(),
+        seen: Vec::new(),
         env: Vec::new(),
     };
     let outside = supervisor.lease(spec("worker", Isolation::Worker)).await.expect("loaded");

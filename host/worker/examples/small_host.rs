@@ -44,6 +44,7 @@ async fn main() {
         chat_template: None,
         fallback_note: None,
         needs: Default::default(),
+        seen: Vec::new(),
         env: Vec::new(),
     };
     let lease = supervisor.lease(spec).await.expect("the model loads");

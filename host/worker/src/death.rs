@@ -79,6 +79,16 @@ impl Cause {
     }
 }
 
+impl Cause {
+    /// The signal's name, if it was one.
+    pub(crate) fn signal(&self) -> Option<String> {
+        match self {
+            &Self::Signal { number, .. } => Some(signal_name(number).map_or_else(|| number.to_string(), str::to_owned)),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -318,7 +318,13 @@ impl Host {
     async fn choose_spec(&self, catalog: &Arc<Catalog>, entry: &Arc<ModelEntry>) -> Result<LaunchSpec, HostError> {
         let failed = self.inner.setbacks.of(&entry.name);
         let (catalog, model) = (Arc::clone(catalog), Arc::clone(entry));
-        let mut explanation = self.blocking(move |inner| inner.choose(&catalog, &model, failed, false)).await?;
+        let choose = move |inner: &Inner| {
+            let explanation = inner.choose(&catalog, &model, failed, false);
+            let chosen =
+                explanation.choice.as_ref().and_then(|choice| catalog.plugins().usable.iter().find(|entry| entry.dir == choice.plugin_dir));
+            (chosen.map(|plugin| inner.prober.seen(plugin)).unwrap_or_default(), explanation)
+        };
+        let (seen, mut explanation) = self.blocking(choose).await?;
         let Some(choice) = explanation.choice.take() else {
             return Err(HostError::Unservable { explanation: Box::new(explanation) });
         };
@@ -332,7 +338,7 @@ impl Host {
             note = choice.fallback_note,
             "chosen"
         );
-        Ok(launch::spec(entry, choice, stated.unwrap_or(self.inner.config.keep_alive)))
+        Ok(launch::spec(entry, choice, seen, stated.unwrap_or(self.inner.config.keep_alive)))
     }
 
     /// Compares the file's hash with the manifest's, once for each file.
@@ -421,7 +427,7 @@ impl Inner {
             let remembered = self.prober.probe(entry, &devices.devices);
             let at = remembered.at;
             let outcome = match remembered.answer {
-                Err(reason) => PluginOutcome::Failed { reason, at },
+                Err(failure) => PluginOutcome::Failed { failure, at },
                 Ok(probed) => PluginOutcome::Usable {
                     info: probed.info,
                     devices: devices.devices.iter().cloned().zip(probed.reports).collect(),

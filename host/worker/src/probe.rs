@@ -20,4 +20,4 @@ pub use ask::ProbeConfig;
 pub use child::probe_main;
 pub use message::Probed;
 pub(crate) use prober::FitAsked;
-pub use prober::{Prober, Remembered};
+pub use prober::{Failure, Prober, Remembered};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use onebit_loader::Needs;
 use onebit_loader::devices::Device;
-use onebit_loader::trust::Trust;
+use onebit_loader::trust::{Seen, Trust};
 
 use crate::protocol::LoadOrder;
 
@@ -46,6 +46,8 @@ pub struct LaunchSpec {
     pub fallback_note: Option<String>,
     /// What the plugin asks for beyond computing.
     pub needs: Needs,
+    /// Files of the plugin that were hashed before.
+    pub seen: Vec<Seen>,
     /// Environment variables of the worker process, on top of what it gets of the host's own. Set at spawn; the host's environment is never changed.
     pub env: Vec<(String, String)>,
 }
@@ -58,6 +60,7 @@ impl LaunchSpec {
             model_path: self.model_path.clone(),
             plugin_dir: self.plugin_dir.clone(),
             trust: trust.clone(),
+            seen: self.seen.clone(),
             plugin_id: self.plugin_id.clone(),
             plugin_version: self.plugin_version.clone(),
             device: self.device.clone(),
@@ -75,7 +78,7 @@ impl LaunchSpec {
         let measured_alike = Device { memory_free: other.device.memory_free, ..self.device.clone() };
         // All launches of one host are under one policy.
         let trust = Trust::default();
-        LoadOrder { device: measured_alike, ..self.order(&trust) } == other.order(&trust)
+        LoadOrder { device: measured_alike, seen: other.seen.clone(), ..self.order(&trust) } == other.order(&trust)
             && self.isolation == other.isolation
             && self.env == other.env
     }

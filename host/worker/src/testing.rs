@@ -41,6 +41,7 @@ pub(crate) fn spec(model: &str) -> LaunchSpec {
         chat_template: None,
         fallback_note: None,
         needs: Default::default(),
+        seen: Vec::new(),
         env: Vec::new(),
     }
 }

@@ -47,6 +47,7 @@ fn ngram(model: &str) -> LaunchSpec {
         plugin_id: "ngram".into(),
         plugin_version: VERSION.into(),
         context: Some(512),
+        seen: Vec::new(),
         env: Vec::new(),
         ..spec(model, "")
     }
@@ -64,6 +65,7 @@ fn faulty(fault: &str) -> LaunchSpec {
         plugin_id: "faulty".into(),
         plugin_version: VERSION.into(),
         context: Some(512),
+        seen: Vec::new(),
         env: Vec::new(),
         ..spec(fault, "")
     }
@@ -416,6 +418,7 @@ async fn a_worker_whose_socket_closes_ends_even_while_its_plugin_hangs() {
             model_path: spec.model_path,
             plugin_dir: spec.plugin_dir,
             trust: onebit_loader::trust::Trust::default(),
+            seen: Vec::new(),
             plugin_id: spec.plugin_id,
             plugin_version: spec.plugin_version,
             device: spec.device,

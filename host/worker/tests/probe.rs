@@ -43,7 +43,7 @@ impl Bench {
     }
 
     fn failure(&self) -> String {
-        self.prober().probe(&self.plugin(), &[support::cpu()]).answer.unwrap_err()
+        self.prober().probe(&self.plugin(), &[support::cpu()]).answer.unwrap_err().to_string()
     }
 }
 
@@ -77,7 +77,15 @@ fn entry(dir: &Path) -> PluginEntry {
         licence: "MIT".into(),
         doors: vec!["c".into()],
     };
-    let file = PluginFile { dir: dir.to_owned(), toml, note, library: dir.join("lib.so"), beside: Vec::new(), trust: Trust::default() };
+    let file = PluginFile {
+        dir: dir.to_owned(),
+        toml,
+        note,
+        library: dir.join("lib.so"),
+        beside: Vec::new(),
+        trust: Trust::default(),
+        seen: Vec::new(),
+    };
     PluginEntry {
         dir: dir.to_owned(),
         version: "0.1.0".parse().unwrap(),
@@ -156,7 +164,7 @@ fn a_question_is_asked_once_and_again_after_forgetting() {
 fn a_program_that_cannot_be_started_is_not_the_plugins_fault() {
     let bench = Bench::new("");
     let prober = Prober::new(ProbeConfig { exe: Some("/no/such/program".into()), ..ProbeConfig::default() }, None);
-    let failure = prober.probe(&bench.plugin(), &[support::cpu()]).answer.unwrap_err();
+    let failure = prober.probe(&bench.plugin(), &[support::cpu()]).answer.unwrap_err().to_string();
     assert!(failure.contains("could not be carried out") && failure.contains("/no/such/program"), "{failure}");
 }
 
@@ -171,4 +179,56 @@ fn when_the_devices_cannot_be_listed_the_processor_is_there() {
 fn the_plugins_environment_is_set_for_its_probe() {
     let bench = Bench::new(&format!("test \"$GREETING\" = hello && echo '{GOOD}' >&0"));
     bench.prober().probe(&bench.plugin(), &[support::cpu()]).answer.unwrap();
+}
+
+/// What may change between two questions.
+type Change = (&'static str, fn(&Path, &mut Device));
+
+const CHANGES: &[Change] = &[
+    ("the library", |plugin, _| std::fs::write(plugin.join("lib.so"), "y").unwrap()),
+    ("a file that came", |plugin, _| std::fs::write(plugin.join("module.so"), "x").unwrap()),
+    ("a file in a folder", |plugin, _| {
+        std::fs::create_dir(plugin.join("lib")).unwrap();
+        std::fs::write(plugin.join("lib/deep.so"), "x").unwrap();
+    }),
+    ("another name of a file", |plugin, _| std::fs::rename(plugin.join("lib.so"), plugin.join("lib2.so")).unwrap()),
+    ("the device's UUID", |_, device| device.id = format!("vulkan:{}", "2".repeat(32))),
+    ("the driver's version", |_, device| device.driver = "another 2.0".into()),
+    ("the firmware's version", |_, device| device.firmware = "2.0".into()),
+];
+
+#[test]
+fn a_crash_is_remembered_on_the_disk_until_one_part_of_its_key_changes() {
+    for (what, change) in CHANGES {
+        let bench = Bench::new("echo x >> \"$(dirname \"$0\")/asked\"; kill -SEGV $$");
+        let asked = || std::fs::read_to_string(bench.dir.path().join("asked")).map_or(0, |text| text.lines().count());
+        let mut device = gpu();
+        // A new prober each time: what it knows it knows from the disk.
+        let probe = |device: &Device| {
+            let config = ProbeConfig { exe: Some(bench.dir.path().join("program")), ..ProbeConfig::default() };
+            Prober::new(config, Some(bench.dir.path().join("cache"))).probe(&bench.plugin(), std::slice::from_ref(device))
+        };
+        let first = probe(&device);
+        let failure = first.answer.clone().unwrap_err();
+        assert_eq!((failure.signal.as_deref(), failure.remembered), (Some("SIGSEGV"), true), "{failure}");
+        assert_eq!(probe(&device), first, "{what}");
+        // How much memory is free at the moment is no property of a device.
+        device.memory_free += 1;
+        assert_eq!(probe(&device), first, "{what}");
+        assert_eq!(asked(), 1, "{what}");
+        change(&bench.dir.path().join("plugin"), &mut device);
+        probe(&device).answer.unwrap_err();
+        assert_eq!(asked(), 2, "{what}");
+    }
+}
+
+#[test]
+fn what_was_the_hosts_own_failure_is_not_remembered() {
+    let bench = Bench::new(&format!("echo '{GOOD}' >&0"));
+    let cache = || Some(bench.dir.path().join("cache"));
+    let broken = ProbeConfig { exe: Some("/no/such/program".into()), ..ProbeConfig::default() };
+    let failure = Prober::new(broken, cache()).probe(&bench.plugin(), &[support::cpu()]).answer.unwrap_err();
+    assert!(!failure.remembered, "{failure}");
+    let good = ProbeConfig { exe: Some(bench.dir.path().join("program")), ..ProbeConfig::default() };
+    Prober::new(good, cache()).probe(&bench.plugin(), &[support::cpu()]).answer.unwrap();
 }

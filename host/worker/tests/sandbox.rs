@@ -52,6 +52,7 @@ impl House {
             plugin_version: env!("CARGO_PKG_VERSION").into(),
             options: vec![("attempt".into(), attempt.into()), ("target".into(), target.into())],
             context: Some(512),
+            seen: Vec::new(),
             env: Vec::new(),
             ..spec(attempt, "")
         }

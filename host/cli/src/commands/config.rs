@@ -34,6 +34,9 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
         }
         return output::json(&all);
     }
+    if let Some(service) = invocation.places.service {
+        output::note(format!("Folders of a user are not used: {service}."));
+    }
     let rows = TABLE.iter().map(|&row| {
         let raw = invocation.settings.raw(row);
         let value = shown(&raw.texts, row.secret()).map_or_else(|| "(not set)".to_owned(), |texts| texts.join(", "));

@@ -28,6 +28,9 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     findings.extend(sandbox::look(settings.get(&table::SANDBOX_REQUIRE)?, &settings.get(&table::SANDBOX_EXEMPT)?));
     findings.extend(plugins::look(&runtime.block_on(host.plugins())?));
     findings.extend(folders::look(&catalog_paths(invocation)?, &invocation.settings.get(&table::CACHE_DIR)?, &host.problems()));
+    if let Some(service) = invocation.places.service {
+        findings.push(Finding::ok("folders", format!("folders of a user are not used: {service}")));
+    }
     let worst = findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok);
     if invocation.matches.get_flag("json") {
         output::json(&json!({

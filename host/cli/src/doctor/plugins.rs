@@ -4,6 +4,7 @@ use onebit_worker::{PluginOutcome, PluginReport};
 use serde_json::json;
 
 use super::finding::Finding;
+use crate::output;
 
 const AREA: &str = "plugins";
 
@@ -44,10 +45,10 @@ fn plugin(report: &PluginReport) -> Finding {
             "Remove one of the two.",
         )
         .with(facts),
-        PluginOutcome::Failed { reason, .. } => Finding::fail(
+        PluginOutcome::Failed { failure, at } => Finding::fail(
             AREA,
-            format!("{name} failed when it was asked: {reason}"),
-            "This is remembered. After a repair: onebit-host plugin rescan",
+            format!("{name} failed {} ago when it was asked: {failure}", output::ago(*at)),
+            if failure.remembered { "This is remembered. After a repair: onebit-host plugin rescan" } else { "Try again." },
         )
         .with(facts),
         PluginOutcome::Usable { devices, warnings, .. } => {

@@ -14,6 +14,7 @@ use super::table::{self, TABLE};
 use super::value::{Shape, Value};
 use crate::exit::{Exit, Failure};
 use crate::places::Places;
+use crate::service::Service;
 
 /// Who said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +59,12 @@ impl Settings {
     /// Puts the layers on top of each other. Every row is checked, also those the command does not use: a broken file is found when it
     /// was written and not a week later.
     pub fn resolve(matches: &ArgMatches, places: &Places) -> Result<Self, Failure> {
-        let environment = |name: &'static str| std::env::var_os(name);
+        let elevated = places.service == Some(Service::Elevated);
+        if elevated {
+            refuse_ways_to_code(matches)?;
+        }
+        // Who starts a program with more rights than their own chooses its environment, so the environment chooses nothing.
+        let environment = |name: &'static str| std::env::var_os(name).filter(|_| !elevated);
         Self::layered(matches, &environment, places, &places.config_files())
     }
 
@@ -106,6 +112,17 @@ impl Settings {
     /// The texts and the origin of a row.
     pub fn raw(&self, row: &dyn Row) -> Raw {
         self.values.get(row.key()).cloned().unwrap_or(Raw { texts: Vec::new(), origin: Origin::Default })
+    }
+}
+
+/// A caller with fewer rights than the program must not say what code it runs, nor how little proof that needs.
+fn refuse_ways_to_code(matches: &ArgMatches) -> Result<(), Failure> {
+    let leads_to_code =
+        |key: &str| ["config", "plugin_dir", "manifest_dir"].contains(&key) || key.starts_with("trust.") || key.starts_with("sandbox.");
+    match TABLE.iter().find(|row| leads_to_code(row.key()) && from_flag(**row, matches).is_some()) {
+        None => Ok(()),
+        Some(row) => Err(Failure::new(Exit::Usage, format!("--{} is not taken: {}", row.flag(), Service::Elevated))
+            .next("Write it into /etc/onebit/config.toml, or start a program without such rights.")),
     }
 }
 
@@ -244,6 +261,20 @@ mod tests {
         let failure = resolve(&["serve"], &[("ONEBIT_SLOTS", "many")], &[]).unwrap_err();
         assert_eq!(failure.exit(), Exit::Usage);
         assert!(failure.what().starts_with("slots (environment ONEBIT_SLOTS) is \"many\""), "{}", failure.what());
+    }
+
+    #[test]
+    fn an_elevated_program_takes_no_code_from_its_caller() {
+        let places = Places { service: Some(Service::Elevated), ..Places::default() };
+        let given = |args: &[&str]| {
+            let matches = crate::commands::parser().try_get_matches_from([&["onebit-host"], args].concat()).unwrap();
+            Settings::resolve(&matches, &places).map(drop)
+        };
+        for args in [&["list", "--plugin-dir", "/x"][..], &["list", "--trust", "warn"], &["list", "--config", "/x"]] {
+            let failure = given(args).unwrap_err();
+            assert!(failure.exit() == Exit::Usage && failure.what().contains("rights of its own"), "{args:?}: {}", failure.what());
+        }
+        given(&["list"]).unwrap();
     }
 
     #[test]

@@ -221,3 +221,47 @@ fn a_running_worker_keeps_what_it_opened_while_versions_come_and_go() {
     let answer = serving.complete();
     assert!(good(&answer), "{answer}");
 }
+
+#[test]
+fn a_plugin_that_crashes_is_remembered_with_time_and_signal_until_the_host_changes_or_somebody_says_rescan() {
+    let user = User::new();
+    let plugins = user.home().join("plugins");
+    std::fs::create_dir(&plugins).unwrap();
+    let dir = onebit_faults::install(onebit_faults::Which::Faulty, &plugins).unwrap();
+    let toml = std::fs::read_to_string(dir.join("plugin.toml")).unwrap();
+    let (head, options) = toml.split_once("[[option]]").unwrap();
+    std::fs::write(dir.join("plugin.toml"), format!("{head}[environment]\nONEBIT_FAULT = \"segfault-probe\"\n\n[[option]]{options}"))
+        .unwrap();
+    let list = |program: &Path, word: &str| {
+        let mut command = std::process::Command::new(program);
+        user.dress(&mut command);
+        command.args(["plugin", word, "--no-default-dirs", "--log", "off", "--plugin-dir"]).arg(&plugins);
+        if word == "list" {
+            command.arg("--json");
+        }
+        Said::of(command.output().unwrap()).ends_with_code(0).out
+    };
+    let at = |program: &Path| {
+        let json: serde_json::Value = serde_json::from_str(&list(program, "list")).unwrap();
+        let failed = json["plugins"][0]["outcome"]["failed"].clone();
+        assert_eq!((&failed["failure"]["signal"], &failed["failure"]["remembered"]), (&"SIGSEGV".into(), &true.into()), "{json}");
+        failed["at"].clone()
+    };
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_onebit-host"));
+    let first = at(&program);
+    assert_eq!(at(&program), first);
+    let said = plugin(&user, &["list", "--why"]).ends_with_code(0).out;
+    for words in
+        ["crashed ", " ago with SIGSEGV: ", "remembered until the plugin, a driver or the host changes, or `onebit-host plugin rescan`"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // Another build of the host may load plugins by other rules.
+    let other = user.home().join("onebit-host");
+    std::fs::copy(&program, &other).unwrap();
+    assert_ne!(at(&other), first);
+    let second = at(&other);
+    assert_eq!(at(&other), second);
+    list(&other, "rescan");
+    assert_ne!(at(&other), second);
+}

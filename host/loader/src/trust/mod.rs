@@ -18,6 +18,7 @@ mod keys;
 mod place;
 mod problem;
 mod signature;
+mod stamp;
 pub(crate) mod verified;
 
 use std::path::{Path, PathBuf};
@@ -27,8 +28,10 @@ use serde::{Deserialize, Serialize};
 
 pub use hash::sha256;
 pub use keys::SYSTEM_KEYS;
+pub use place::elevated;
 pub use problem::{Problem, Severity};
 pub use signature::{SIGNATURE, Signer};
+pub use stamp::{Seen, Stamp};
 
 use crate::{PluginToml, plugin_toml};
 use folder::{Entry, Folder, Shut};

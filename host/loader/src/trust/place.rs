@@ -53,6 +53,12 @@ pub(super) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// Whether this program has rights that its caller has not: set-user-id, set-group-id or file capabilities.
+pub fn elevated() -> bool {
+    // SAFETY: reads a number that the kernel has left for this process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 impl Owners {
     pub(crate) fn of_this_process() -> Self {
         let owner = |path: &str| std::fs::metadata(path).ok().map(|metadata| metadata.uid());

@@ -11,17 +11,17 @@
 //! What remains: who may write to these files (root and this user, or the checks fail) could do so in the moment between the last look and
 //! the mapping. They could as well change the host.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
 
 use libloading::os::unix::Library;
 
 use super::folder::{Folder, Shut};
 use super::place::Owners;
-use super::{Problem, Severity, hash, look};
+use super::stamp::Stamp;
+use super::{Mode, Problem, Severity, hash, look};
 use crate::elf::ElfFacts;
 use crate::{LoadError, Note, PluginFile, Refusal, elf};
 
@@ -36,28 +36,6 @@ struct Opened {
     name: String,
     file: File,
     stamp: Stamp,
-}
-
-/// Tells whether a file is still the one that was hashed. The time of the last change of the inode cannot be set by anybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
 }
 
 /// Opens and checks. Nothing of the plugin runs.
@@ -102,6 +80,11 @@ fn open_library(file: &PluginFile, folder: &Folder, name: &str) -> Result<Opened
 }
 
 fn compare(file: &PluginFile, name: &str, listed: &str, opened: &File) -> Result<(), LoadError> {
+    // Who wants proof gets it anew each time; else the host's word about a file that has not changed since is as good.
+    let seen = || file.seen.iter().find(|seen| opened.metadata().is_ok_and(|metadata| seen.stamp == Stamp::of(&metadata)));
+    if file.trust.mode == Mode::Warn && seen().is_some_and(|seen| seen.sha256 == listed) {
+        return Ok(());
+    }
     let found = hash::sha256(opened).map_err(|error| replaced(file, name, error.to_string()))?;
     if found == listed {
         return Ok(());
@@ -147,18 +130,18 @@ impl Verified<'_> {
 
 /// Descriptors of loaded libraries. They stay open as long as the process: the linker tells libraries apart by their names, and the number of a
 /// closed descriptor would be the name of the next file; and a plugin that asks where it lies (`dladdr`) is led there by its descriptor.
-static HELD: Mutex<Vec<(u64, u64, OwnedFd)>> = Mutex::new(Vec::new());
+static HELD: Mutex<Vec<((u64, u64), OwnedFd)>> = Mutex::new(Vec::new());
 
 fn load_descriptor(library: Opened) -> Result<Library, String> {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    let Stamp { device, inode, .. } = library.stamp;
-    let known = held.iter().find(|(known, number, _)| (*known, *number) == (device, inode)).map(|(_, _, fd)| fd.as_raw_fd());
+    let inode = library.stamp.inode();
+    let known = held.iter().find(|(known, _)| *known == inode).map(|(_, fd)| fd.as_raw_fd());
     let fd = match known {
         Some(fd) => fd,
         None => {
             let fd = OwnedFd::from(library.file);
             let number = fd.as_raw_fd();
-            held.push((device, inode, fd));
+            held.push((inode, fd));
             number
         }
     };

@@ -67,7 +67,8 @@ pub(super) fn open(
 
 /// Checks the plugin's folder. Nothing of it runs.
 pub(super) fn inspect(order: &LoadOrder) -> Result<Inspection, LoadFailure> {
-    let inspection = onebit_loader::inspect_under(&order.plugin_dir, &order.trust).map_err(|refusal| refused(refusal.to_string()))?;
+    let mut inspection = onebit_loader::inspect_under(&order.plugin_dir, &order.trust).map_err(|refusal| refused(refusal.to_string()))?;
+    inspection.file.seen.clone_from(&order.seen);
     let toml = &inspection.file.toml;
     for (what, found, wanted) in [("id", &toml.id, &order.plugin_id), ("version", &toml.version, &order.plugin_version)] {
         if found != wanted {

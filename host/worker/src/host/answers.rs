@@ -35,7 +35,7 @@ impl Answers for Now<'_> {
     }
 
     fn probe(&self, plugin: &PluginEntry) -> Result<Vec<ProbeReport>, String> {
-        self.prober.probe(plugin, &self.devices.devices).answer.map(|probed| probed.reports)
+        self.prober.probe(plugin, &self.devices.devices).answer.map(|probed| probed.reports).map_err(|failure| failure.reason)
     }
 
     fn fit(&self, plugin: &PluginEntry, question: &FitQuestion<'_>) -> Result<Fit, String> {

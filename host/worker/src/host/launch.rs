@@ -1,11 +1,12 @@
 //! From a choice of the catalog to what the supervisor launches.
 
 use onebit_catalog::{Choice, ModelEntry};
+use onebit_loader::trust::Seen;
 
 use crate::spec::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate};
 
 /// Everything the supervisor needs.
-pub(super) fn spec(entry: &ModelEntry, choice: Choice, keep_alive: onebit_catalog::KeepAlive) -> LaunchSpec {
+pub(super) fn spec(entry: &ModelEntry, choice: Choice, seen: Vec<Seen>, keep_alive: onebit_catalog::KeepAlive) -> LaunchSpec {
     LaunchSpec {
         model: entry.name.clone(),
         model_path: choice.model_path,
@@ -26,6 +27,7 @@ pub(super) fn spec(entry: &ModelEntry, choice: Choice, keep_alive: onebit_catalo
         chat_template: entry.manifest.as_ref().and_then(|manifest| manifest.chat.template.clone()),
         fallback_note: choice.fallback_note,
         needs: choice.needs,
+        seen,
         env: choice.environment,
     }
 }

@@ -9,6 +9,8 @@ use onebit_loader::trust::Examination;
 use onebit_loader::{Info, ProbeReport, Refusal};
 use serde::Serialize;
 
+use crate::probe::Failure;
+
 /// One model of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelSummary {
@@ -120,9 +122,9 @@ pub enum PluginOutcome {
     Shadowed(PathBuf),
     /// It was asked, in a process of its own, and failed.
     Failed {
-        /// How.
-        reason: String,
-        /// When; remembered until the plugin, a driver or the host changes, or until `plugin rescan`.
+        /// How; if it is remembered, until the plugin, a driver or the host changes, or until `plugin rescan`.
+        failure: Failure,
+        /// When.
         at: SystemTime,
     },
     /// It answered.

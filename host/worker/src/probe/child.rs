@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use onebit_loader::devices::Device;
-use onebit_loader::trust::Trust;
+use onebit_loader::trust::{Seen, Trust};
 use onebit_loader::{FitRequest, HostSink, LoadError, Plugin, Refusal};
 use rustix::process::{Resource, Rlimit, Signal};
 
@@ -66,15 +66,15 @@ fn shield() -> std::io::Result<()> {
 fn answer(question: Question) -> Answer {
     match question {
         Question::Devices => Answer::Devices(onebit_loader::devices::list()),
-        Question::Probe { plugin_dir, trust, devices, sandbox } => match load(&plugin_dir, &trust, None, &devices, &sandbox) {
+        Question::Probe { plugin_dir, trust, seen, devices, sandbox } => match load(&plugin_dir, &trust, seen, None, &devices, &sandbox) {
             Err(reason) => Answer::Failed(reason),
             Ok(plugin) => match plugin.probe(&devices) {
                 Ok(reports) => Answer::Probed(Probed { info: plugin.info().clone(), reports }),
                 Err(error) => Answer::Failed(format!("its probe failed: {error}")),
             },
         },
-        Question::Fit { plugin_dir, trust, device, path, context, sequences, options, sandbox } => {
-            match load(&plugin_dir, &trust, Some(&path), std::slice::from_ref(&*device), &sandbox) {
+        Question::Fit { plugin_dir, trust, seen, device, path, context, sequences, options, sandbox } => {
+            match load(&plugin_dir, &trust, seen, Some(&path), std::slice::from_ref(&*device), &sandbox) {
                 Err(reason) => Answer::Failed(reason),
                 Ok(plugin) => {
                     let request = FitRequest { path: &path, device: &device, context: Some(context), sequences, options: &options };
@@ -89,8 +89,16 @@ fn answer(question: Question) -> Answer {
 }
 
 /// Checks the files, confines this process, maps the library.
-fn load(dir: &Path, trust: &Trust, model: Option<&Path>, devices: &[Device], sandbox: &SandboxConfig) -> Result<Plugin, String> {
-    let inspection = onebit_loader::inspect_under(dir, trust).map_err(|refusal| one_line(&refusal))?;
+fn load(
+    dir: &Path,
+    trust: &Trust,
+    seen: Vec<Seen>,
+    model: Option<&Path>,
+    devices: &[Device],
+    sandbox: &SandboxConfig,
+) -> Result<Plugin, String> {
+    let mut inspection = onebit_loader::inspect_under(dir, trust).map_err(|refusal| one_line(&refusal))?;
+    inspection.file.seen = seen;
     sandbox.enter(&inspection, model, devices).map_err(|error| error.to_string())?;
     Plugin::load(&inspection.file, HostSink::tracing()).map_err(|error| match error {
         LoadError::Refused(refusal) => one_line(&refusal),

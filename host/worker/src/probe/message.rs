@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use onebit_loader::devices::{Device, DeviceList};
-use onebit_loader::trust::Trust;
+use onebit_loader::trust::{Seen, Trust};
 use onebit_loader::{Fit, Info, ProbeReport};
 use serde::{Deserialize, Serialize};
 
@@ -18,11 +18,12 @@ pub(super) enum Question {
     /// Which devices are there? Starts the Vulkan drivers.
     Devices,
     /// Load this plugin: what does it say of these devices?
-    Probe { plugin_dir: PathBuf, trust: Trust, devices: Vec<Device>, sandbox: SandboxConfig },
+    Probe { plugin_dir: PathBuf, trust: Trust, seen: Vec<Seen>, devices: Vec<Device>, sandbox: SandboxConfig },
     /// Load this plugin: what does it say of this file?
     Fit {
         plugin_dir: PathBuf,
         trust: Trust,
+        seen: Vec<Seen>,
         device: Box<Device>,
         path: PathBuf,
         context: u32,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use onebit_catalog::{PluginEntry, Stamp};
 use onebit_loader::devices::{Device, DeviceKind, DeviceList};
-use onebit_loader::trust::Trust;
+use onebit_loader::trust::{Seen, Trust};
 use onebit_loader::{Fit, ProbeReport, Reason};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,36 @@ pub struct Remembered<T> {
     /// When.
     pub at: SystemTime,
     /// The answer, or how the plugin failed.
-    pub answer: Result<T, String>,
+    pub answer: Result<T, Failure>,
+}
+
+/// How a plugin failed when it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// One sentence.
+    pub reason: String,
+    /// The signal that ended its process: `SIGSEGV`.
+    pub signal: Option<String>,
+    /// Whether it is remembered until something changes. What was the host's own failure is not.
+    pub remembered: bool,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl Failure {
+    /// Of the plugin, without a signal.
+    fn said(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), signal: None, remembered: true }
+    }
+
+    /// Of the host.
+    fn passing(reason: String) -> Self {
+        Self { reason, signal: None, remembered: false }
+    }
 }
 
 /// A question about a model file.
@@ -125,7 +154,7 @@ impl Prober {
     pub fn probe(&self, plugin: &PluginEntry, devices: &[Device]) -> Remembered<Probed> {
         let name = match self.plugin_key(plugin) {
             Ok(plugin_key) => format!("plugin-{}.json", key(&[&plugin_key, &fingerprint::of_devices(devices)])),
-            Err(error) => return now(Err(format!("its files cannot be read: {error}"))),
+            Err(error) => return now(Err(Failure::passing(format!("its files cannot be read: {error}")))),
         };
         self.remembered(&self.probes, &name, || self.probe_now(plugin, devices))
     }
@@ -138,7 +167,7 @@ impl Prober {
         if devices.len() < 2 {
             return together;
         }
-        tracing::info!(plugin = plugin.id(), failure, "a plugin failed over all devices together; it is asked about each alone");
+        tracing::info!(plugin = plugin.id(), %failure, "a plugin failed over all devices together; it is asked about each alone");
         let mut info = None;
         let mut reports = Vec::new();
         for device in devices {
@@ -147,7 +176,7 @@ impl Prober {
                     reports.append(&mut probed.reports);
                     info.get_or_insert(probed.info);
                 }
-                Err(Outcome::Failed(reason)) => reports.push(failed_report(format!("the plugin {reason}"))),
+                Err(Outcome::Failed(failure)) => reports.push(failed_report(format!("the plugin {failure}"))),
                 Err(Outcome::Host(reason)) => return Err(Outcome::Host(reason)),
             }
         }
@@ -161,13 +190,14 @@ impl Prober {
         let question = Question::Probe {
             plugin_dir: plugin.dir.clone(),
             trust: policy(plugin),
+            seen: self.seen(plugin),
             devices: devices.to_vec(),
             sandbox: self.config.sandbox.clone(),
         };
         match self.ask(&question, &self.environment(plugin)) {
             Ok(Answer::Probed(probed)) if probed.reports.len() == devices.len() => Ok(probed),
-            Ok(Answer::Failed(reason)) => Err(Outcome::Failed(reason)),
-            Ok(_) => Err(Outcome::Failed("answered another question".into())),
+            Ok(Answer::Failed(reason)) => Err(Outcome::Failed(Failure::said(reason))),
+            Ok(_) => Err(Outcome::Failed(Failure::said("answered another question"))),
             Err(silence) => Err(silence.into()),
         }
     }
@@ -187,6 +217,7 @@ impl Prober {
             let question = Question::Fit {
                 plugin_dir: plugin.dir.clone(),
                 trust: policy(plugin),
+                seen: self.seen(plugin),
                 device: Box::new(device.clone()),
                 path: path.to_owned(),
                 context,
@@ -196,16 +227,22 @@ impl Prober {
             };
             match self.ask(&question, &self.environment(plugin)) {
                 Ok(Answer::Fit(fit)) => Ok(fit),
-                Ok(Answer::Failed(reason)) => Err(Outcome::Failed(reason)),
-                Ok(_) => Err(Outcome::Failed("answered another question".into())),
+                Ok(Answer::Failed(reason)) => Err(Outcome::Failed(Failure::said(reason))),
+                Ok(_) => Err(Outcome::Failed(Failure::said("answered another question"))),
                 Err(silence) => Err(silence.into()),
             }
         };
-        self.remembered(&self.fits, &name, question).answer
+        self.remembered(&self.fits, &name, question).answer.map_err(|failure| failure.reason)
     }
 
     fn environment(&self, plugin: &PluginEntry) -> Environment {
         self.config.sandbox.environment(plugin.id(), &own_variables(plugin))
+    }
+
+    /// The files that a plugin's `plugin.toml` lists, as they are now. What cannot be read is left out: the load will say so.
+    pub(crate) fn seen(&self, plugin: &PluginEntry) -> Vec<Seen> {
+        let file = &plugin.inspection.file;
+        file.toml.sha256.keys().filter_map(|name| self.hashes.seen(&file.dir.join(name)).ok()).collect()
     }
 
     /// SHA-256 of a file, remembered as long as the file is the same.
@@ -240,8 +277,8 @@ impl Prober {
         }
         let remembered = match question() {
             Ok(answer) => now(Ok(answer)),
-            Err(Outcome::Failed(reason)) => now(Err(reason)),
-            Err(Outcome::Host(reason)) => return now(Err(reason)),
+            Err(Outcome::Failed(failure)) => now(Err(failure)),
+            Err(Outcome::Host(reason)) => return now(Err(Failure::passing(reason))),
         };
         lock().insert(name.to_owned(), remembered.clone());
         self.cache.put(name, &remembered);
@@ -256,18 +293,35 @@ impl Prober {
         answer
     }
 
-    /// Hash of everything in the plugin's folder, and of this host.
+    /// Hash of everything in the plugin's folder, of this host, and of the rules under which it loads plugins.
     fn plugin_key(&self, plugin: &PluginEntry) -> std::io::Result<String> {
-        let mut parts = vec![fingerprint::of_host(), format!("{:?}", self.config.sandbox)];
-        let mut paths: Vec<PathBuf> =
-            std::fs::read_dir(&plugin.dir)?.map_while(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+        let mut parts = vec![fingerprint::of_host(), format!("{:?}", self.config.sandbox), format!("{:?}", policy(plugin))];
+        let mut paths = Vec::new();
+        files_below(&plugin.dir, 0, &mut paths)?;
         paths.sort();
         for path in paths {
-            parts.push(format!("{}", path.file_name().unwrap_or_default().display()));
+            parts.push(path.strip_prefix(&plugin.dir).unwrap_or(&path).display().to_string());
             parts.push(self.hashes.of(&path)?);
         }
         Ok(key(&parts.iter().map(String::as_str).collect::<Vec<_>>()))
     }
+}
+
+/// Levels of folders below a plugin's folder that are looked at, as the loader does.
+const DEPTH_MAX: usize = 8;
+
+/// Links to folders are not followed: they could lead anywhere.
+fn files_below(dir: &Path, depth: usize, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let folder = std::fs::symlink_metadata(&path)?.is_dir();
+        if folder && depth < DEPTH_MAX {
+            files_below(&path, depth + 1, into)?;
+        } else if path.is_file() {
+            into.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// Beginning of the note in a list that could not be made. Such a list is not remembered on the disk.
@@ -276,7 +330,7 @@ const LIST_FAILED: &str = "the devices could not be listed";
 /// Why there is no answer.
 enum Outcome {
     /// The plugin's fault: worth remembering.
-    Failed(String),
+    Failed(Failure),
     /// The host's: not.
     Host(String),
 }
@@ -285,12 +339,13 @@ impl From<Silence> for Outcome {
     fn from(silence: Silence) -> Self {
         match silence {
             Silence::Host(_) => Self::Host(silence.to_string()),
-            _ => Self::Failed(silence.to_string()),
+            Silence::Died { ref cause, .. } => Self::Failed(Failure { signal: cause.signal(), ..Failure::said(silence.to_string()) }),
+            _ => Self::Failed(Failure::said(silence.to_string())),
         }
     }
 }
 
-fn now<T>(answer: Result<T, String>) -> Remembered<T> {
+fn now<T>(answer: Result<T, Failure>) -> Remembered<T> {
     Remembered { at: SystemTime::now(), answer }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use onebit_engine::{EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
 use onebit_loader::devices::Device;
-use onebit_loader::trust::Trust;
+use onebit_loader::trust::{Seen, Trust};
 use onebit_sandbox::Confinement;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,8 @@ pub struct LoadOrder {
     pub plugin_dir: PathBuf,
     /// How much proof of its origin it must bring.
     pub trust: Trust,
+    /// Files of the plugin that the host has hashed before.
+    pub seen: Vec<Seen>,
     /// Which plugin must be found there.
     pub plugin_id: String,
     /// Which version must be found there. Another one means that the plugin was replaced since the choice was made.

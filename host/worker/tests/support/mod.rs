@@ -74,6 +74,7 @@ pub fn spec(model: &str, script: &str) -> LaunchSpec {
         chat_template: None,
         fallback_note: None,
         needs: Default::default(),
+        seen: Vec::new(),
         env: vec![("SCRIPT_LOAD".into(), script.into())],
     }
 }

@@ -79,8 +79,15 @@ fn reasons(report: &PluginReport) -> String {
     match &report.outcome {
         PluginOutcome::Refused(refusal) => text.push_str(&indented(&refusal_table(refusal))),
         PluginOutcome::Shadowed(by) => text.push_str(&format!("  the same version lies in {}, which comes first\n", by.display())),
-        PluginOutcome::Failed { reason, .. } => {
-            text.push_str(&format!("  failed when it was asked: {reason}\n  after a repair: onebit-host plugin rescan\n"))
+        PluginOutcome::Failed { failure, at } => {
+            let how = match &failure.signal {
+                Some(signal) => format!("crashed {} ago with {signal}", output::ago(*at)),
+                None => format!("failed {} ago", output::ago(*at)),
+            };
+            text.push_str(&format!("  {how}: {failure}\n"));
+            if failure.remembered {
+                text.push_str("  remembered until the plugin, a driver or the host changes, or `onebit-host plugin rescan`\n");
+            }
         }
         PluginOutcome::Usable { info, devices, warnings, trust, .. } => {
             text.push_str(&format!("  computes with {}\n", info.computes_with));
