@@ -3,6 +3,8 @@
 //! Each command is one file. None of them leaves anything outside the clone's `target/`, the per-user cache and the per-user models
 //! folder; what must be installed system-wide is named and asked for in `setup`.
 
+mod abi_diff;
+mod abi_fixture;
 mod bench;
 mod cargo;
 mod demo;
@@ -40,6 +42,10 @@ enum Command {
     Demo(demo::Args),
     /// Run every check and every test; what CI runs.
     Test(test::Args),
+    /// Show what changed in the plugin ABI between two revisions; fails on what breaks existing plugins.
+    AbiDiff(abi_diff::Args),
+    /// Build the honest plugins small and keep them as fixtures of the current ABI minor; once, when a minor is released.
+    AbiFixture,
     /// Throw made-up inputs at everything that reads foreign bytes (needs a nightly compiler).
     Fuzz(fuzz::Args),
     /// Measure ours and llama.cpp's own programs side by side; writes target/bench.
@@ -56,6 +62,8 @@ fn main() -> std::process::ExitCode {
         Command::Stage(args) => stage::run(&args).map(|_| ()),
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::AbiDiff(args) => abi_diff::run(&args),
+        Command::AbiFixture => abi_fixture::run(),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Package(args) => package::run(&args),

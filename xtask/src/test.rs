@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, fuzz, model, paths, process, setup, stage, vulkan_sdk};
+use crate::{abi_diff, cargo, fuzz, model, paths, process, setup, stage, vulkan_sdk};
 
 /// Options of `test`.
 #[derive(clap::Args)]
@@ -98,6 +98,8 @@ pub fn run(args: &Args) -> Result<()> {
         process::run(&mut cargo::command(&words)?)
     });
     tally.check("licences, bans and sources of dependencies", || deny(args.advisories));
+
+    tally.check("the plugin ABI against every minor that was released", abi_diff::against_all_minors);
 
     // The model comes before the first test, because tests beside the code use it too.
     let model = std::cell::OnceCell::new();
