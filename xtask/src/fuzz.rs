@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::{paths, process};
+use crate::{cargo, paths, process};
 
 /// Options of `fuzz`.
 #[derive(clap::Args)]
@@ -53,6 +53,9 @@ struct Bounds {
     seconds: u64,
 }
 
+/// The program that runs chat templates.
+const RENDERER: &str = "onebit-fuzz-render";
+
 /// Memory of one fuzzing process, the sanitiser's own included.
 const MEMORY_MIB: u64 = 2048;
 
@@ -66,7 +69,6 @@ const FLAGS: &[&str] = &[
     "-Zsanitizer=address",
     "-Cdebug-assertions",
     "-Coverflow-checks",
-    "-Ccodegen-units=1",
     "--cfg",
     "fuzzing",
 ];
@@ -132,6 +134,8 @@ fn chosen<'t>(table: &'t BTreeMap<String, Bounds>, wanted: &[String]) -> Result<
 struct Program {
     name: String,
     file: PathBuf,
+    /// The program that runs chat templates, for the target `http`.
+    renderer: PathBuf,
     bounds: Bounds,
     /// What runs learn, find and say.
     work: PathBuf,
@@ -151,12 +155,21 @@ fn build(names: &[&str]) -> Result<Vec<Program>> {
     });
     command.current_dir(folder().join("libfuzzer")).env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"));
     process::run(process::as_a_user(&mut command))?;
+    // Limits its own memory, which the sanitiser does not survive: built as everything else is.
+    let renderer = cargo::build(cargo::command(&["build", "--quiet", "--package", "onebit-fuzz", "--bin", RENDERER])?)?;
+    let renderer = renderer.artifact(RENDERER, "")?;
     let mut table = table()?;
     let program = |name: &&str| {
         let work = target.join("work").join(name);
         fs::create_dir_all(work.join("learned"))?;
         let bounds = table.remove(*name).with_context(|| format!("{name} is not in the table"))?;
-        Ok(Program { name: (*name).to_owned(), file: target.join(&triple).join("release").join(name), bounds, work })
+        Ok(Program {
+            name: (*name).to_owned(),
+            renderer: renderer.clone(),
+            file: target.join(&triple).join("release").join(name),
+            bounds,
+            work,
+        })
     };
     names.iter().map(program).collect()
 }
@@ -166,7 +179,7 @@ impl Program {
     fn command(&self) -> Result<Command> {
         let Bounds { input_bytes, allocation_mib, seconds, .. } = self.bounds;
         let mut command = Command::new(&self.file);
-        command.args([
+        command.env("ONEBIT_FUZZ_RENDERER", &self.renderer).env("RUST_BACKTRACE", "0").args([
             format!("-max_len={input_bytes}"),
             format!("-malloc_limit_mb={allocation_mib}"),
             format!("-rss_limit_mb={MEMORY_MIB}"),

@@ -18,6 +18,8 @@ mod config;
 pub mod errors;
 mod failures;
 mod fields;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod health;
 mod host;

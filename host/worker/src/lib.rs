@@ -24,6 +24,8 @@ pub use confine::SandboxConfig;
 pub use death::{Cause, Death, Hang};
 pub use error::WorkerError;
 pub use host::{Host, HostConfig, HostError, LeaseOptions, ModelState, ModelSummary, PluginOutcome, PluginReport};
+/// For whoever shows people what workers, plugins and model files say.
+pub use onebit_loader::one_line;
 pub use onebit_sandbox::Confinement;
 pub use spec::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate};
 pub use supervisor::{

@@ -7,14 +7,18 @@
 //!
 //! Adding a target: a file here, a row in [`TARGETS`], a row in `targets.toml`, a binary in `libfuzzer/`, some inputs in `corpus/`.
 
+pub mod conversation;
 pub mod elf;
 pub mod frames;
 pub mod gguf;
+mod host;
+pub mod http;
 mod law;
 pub mod manifest;
 pub mod note;
 pub mod plugin_toml;
 pub mod probe;
+pub mod template;
 
 /// A target: its name, as in `targets.toml`, and what runs one input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -29,4 +33,7 @@ pub const TARGETS: &[Target] = &[
     ("from_worker", frames::from_worker),
     ("probe", probe::run),
     ("gguf", gguf::run),
+    ("template", template::run),
+    ("conversation", conversation::run),
+    ("http", http::run),
 ];

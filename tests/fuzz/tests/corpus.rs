@@ -18,6 +18,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn every_kept_input_obeys_the_laws_of_its_target() {
+    onebit_fuzz::http::RENDERER.set(env!("CARGO_BIN_EXE_onebit-fuzz-render").into()).unwrap();
     let mut broken = Vec::new();
     for (name, run) in TARGETS {
         for file in files(&here().join("corpus").join(name)) {

@@ -8,6 +8,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Router;
+
 use crate::app::App;
 use crate::body::BodyLimits;
 use crate::config::{HttpConfig, Listen};
@@ -85,22 +87,7 @@ impl Server {
         for listen in &config.listen {
             sockets.push(Socket::bind(listen).await?);
         }
-        let renderer = match &config.renderer {
-            Some(exe) => exe.clone(),
-            None => std::env::current_exe().map_err(|error| ServeError::Renderer(error.to_string()))?,
-        };
-        let metrics = Arc::new(Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?);
-        models.observe({
-            let metrics = Arc::clone(&metrics);
-            Box::new(move |event| metrics.lifecycle(event))
-        });
-        let app = App {
-            models,
-            templates: Arc::new(Renderer::new(renderer)),
-            metrics: Arc::clone(&metrics),
-            limits: Arc::new(BodyLimits::new(config.max_body_bytes, config.body_timeout, config.max_buffered_bytes)),
-        };
-        let router = router(app, Arc::new(Gate::new(config)));
+        let (router, metrics) = front(models, config)?;
         Ok(Self { sockets, acceptor: Acceptor::new(router, metrics, config) })
     }
 
@@ -113,6 +100,26 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) {
         self.acceptor.run(self.sockets, shutdown).await;
     }
+}
+
+/// All routes with what they share, as the settings want them.
+pub(crate) fn front(models: Arc<dyn Models>, config: &HttpConfig) -> Result<(Router, Arc<Metrics>), ServeError> {
+    let renderer = match &config.renderer {
+        Some(exe) => exe.clone(),
+        None => std::env::current_exe().map_err(|error| ServeError::Renderer(error.to_string()))?,
+    };
+    let metrics = Arc::new(Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?);
+    models.observe({
+        let metrics = Arc::clone(&metrics);
+        Box::new(move |event| metrics.lifecycle(event))
+    });
+    let app = App {
+        models,
+        templates: Arc::new(Renderer::new(renderer)),
+        metrics: Arc::clone(&metrics),
+        limits: Arc::new(BodyLimits::new(config.max_body_bytes, config.body_timeout, config.max_buffered_bytes)),
+    };
+    Ok((router(app, Arc::new(Gate::new(config))), metrics))
 }
 
 /// A socket file that is removed with its server.

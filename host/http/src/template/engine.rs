@@ -8,6 +8,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, State, context};
 use minijinja_contrib::pycompat;
+use onebit_worker::one_line;
 
 use super::conversation::Conversation;
 use super::filters::{Raised, raise_exception, strftime_now, tojson};
@@ -152,7 +153,7 @@ fn refused(error: &Error) -> TemplateError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(current) = cause {
         if let Some(Raised(words)) = current.downcast_ref::<Raised>() {
-            return TemplateError::Refused(format!("the chat template of this model refuses these messages: {words}"));
+            return TemplateError::Refused(format!("the chat template of this model refuses these messages: {}", one_line(words)));
         }
         cause = current.source();
     }
@@ -173,5 +174,5 @@ fn describe(error: &Error) -> String {
     if let Some(line) = error.line() {
         text = format!("{text} (line {line})");
     }
-    text
+    one_line(&text)
 }

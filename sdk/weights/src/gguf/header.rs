@@ -214,7 +214,7 @@ fn read_values<R: Read>(source: &mut Source<R>, count: usize) -> Result<Values, 
     let mut index = HashMap::new();
     for i in 0..count {
         let key = source.text(KEY_LIMIT, &format!("key {i}"))?;
-        let kind = source.u32(&key)?;
+        let kind = source.u32(&format!("key {key:?}"))?;
         let value = value::read(source, &key, kind)?;
         if index.insert(key.clone(), i).is_some() {
             return Err(GgufError::DuplicateKey { key });

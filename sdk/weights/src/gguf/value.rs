@@ -155,23 +155,24 @@ impl Value {
 /// Reads a value of `kind` that belongs to `key`.
 pub(super) fn read<R: Read>(source: &mut Source<R>, key: &str, kind: u32) -> Result<Value, GgufError> {
     let offset = source.offset();
+    let what = format!("key {key:?}");
     Ok(match kind {
-        0 => Value::U8(u8::from_le_bytes(source.array(key)?)),
-        1 => Value::I8(i8::from_le_bytes(source.array(key)?)),
-        2 => Value::U16(u16::from_le_bytes(source.array(key)?)),
-        3 => Value::I16(i16::from_le_bytes(source.array(key)?)),
-        4 => Value::U32(u32::from_le_bytes(source.array(key)?)),
-        5 => Value::I32(i32::from_le_bytes(source.array(key)?)),
-        6 => Value::F32(f32::from_le_bytes(source.array(key)?)),
+        0 => Value::U8(u8::from_le_bytes(source.array(&what)?)),
+        1 => Value::I8(i8::from_le_bytes(source.array(&what)?)),
+        2 => Value::U16(u16::from_le_bytes(source.array(&what)?)),
+        3 => Value::I16(i16::from_le_bytes(source.array(&what)?)),
+        4 => Value::U32(u32::from_le_bytes(source.array(&what)?)),
+        5 => Value::I32(i32::from_le_bytes(source.array(&what)?)),
+        6 => Value::F32(f32::from_le_bytes(source.array(&what)?)),
         7 => {
-            let [byte] = source.array(key)?;
+            let [byte] = source.array(&what)?;
             Value::Bool(boolean(byte, key, offset)?)
         }
         8 => Value::Text(source.text(TEXT_LIMIT, &format!("the text of key {key:?}"))?),
         9 => Value::Array(array(source, key)?),
-        10 => Value::U64(u64::from_le_bytes(source.array(key)?)),
-        11 => Value::I64(i64::from_le_bytes(source.array(key)?)),
-        12 => Value::F64(f64::from_le_bytes(source.array(key)?)),
+        10 => Value::U64(u64::from_le_bytes(source.array(&what)?)),
+        11 => Value::I64(i64::from_le_bytes(source.array(&what)?)),
+        12 => Value::F64(f64::from_le_bytes(source.array(&what)?)),
         _ => {
             return Err(GgufError::ValueKind { key: key.to_owned(), kind, offset });
         }
@@ -191,7 +192,7 @@ fn array<R: Read>(source: &mut Source<R>, key: &str) -> Result<Array, GgufError>
     let offset = source.offset();
     let kind = source.u32(&what)?;
     let count = source.u64(&what)?;
-    // Fixed-size kinds are read in one piece: the bytes are known to be there.
+    // Fixed-size kinds are read in one piece.
     macro_rules! fixed {
         ($variant:ident, $type:ty) => {{
             const EACH: usize = size_of::<$type>();
