@@ -10,6 +10,7 @@ mod load;
 mod peer;
 mod plot;
 mod report;
+mod sandbox;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,11 +41,27 @@ pub struct Args {
     /// The same device as llama.cpp calls it, such as Vulkan0.
     #[arg(long, requires = "device")]
     peer_device: Option<String>,
+    /// Measure only this part; repeats.
+    #[arg(long, value_enum)]
+    only: Vec<Part>,
     /// Only build what is measured, and stop.
     #[arg(long)]
     prepare: bool,
     #[command(flatten)]
     setup: setup::Args,
+}
+
+/// What can be measured for itself.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Speed beside llama.cpp's programs.
+    Speed,
+    /// The border between host and worker.
+    Border,
+    /// What confining a plugin costs.
+    Sandbox,
+    /// The front process.
+    Front,
 }
 
 /// Positions for one request, everywhere.
@@ -54,7 +71,11 @@ const SLOTS: u32 = 8;
 
 /// All of it.
 pub fn run(args: &Args) -> Result<()> {
-    let peer = peer::ensure(args.peer_device.as_deref(), args.setup.portable_shaders)?;
+    let wanted = |part| args.only.is_empty() || args.only.contains(&part);
+    let peer = match wanted(Part::Speed) {
+        true => Some(peer::ensure(args.peer_device.as_deref(), args.setup.portable_shaders)?),
+        false => None,
+    };
     let dist = stage::run(&stage::Args { setup: args.setup.clone() })?;
     let model = model::ensure_here(&model::Args::default())?;
     if args.prepare {
@@ -68,15 +89,28 @@ pub fn run(args: &Args) -> Result<()> {
     bench.choose_the_device()?;
     let mut report = Report::new(&bench.device, threads, args.rounds);
 
-    let since = process::begin(&format!("{} rounds on {threads} threads", args.rounds));
-    bench.speed(&peer, args.rounds, &mut report)?;
-    process::done("measured", since);
-    let since = process::begin("the border between host and worker");
-    report.extend([border::measure(&bench.dist, &bench.place)?]);
-    process::done("measured", since);
-    let since = process::begin("the front process");
-    front::measure(&bench, args.cycles, args.rounds, &mut report)?;
-    process::done("measured", since);
+    let measured = |what: &str, job: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        let since = process::begin(what);
+        job()?;
+        process::done("measured", since);
+        Ok(())
+    };
+    if let Some(peer) = &peer {
+        let what = format!("{} rounds on {threads} threads", args.rounds);
+        measured(&what, &mut || bench.speed(peer, args.rounds, &mut report))?;
+    }
+    if wanted(Part::Border) {
+        measured("the border between host and worker", &mut || {
+            report.extend([border::measure(&bench.dist, &bench.place)?]);
+            Ok(())
+        })?;
+    }
+    if wanted(Part::Sandbox) {
+        measured("what confining a plugin costs", &mut || sandbox::measure(&bench, args.rounds, &mut report))?;
+    }
+    if wanted(Part::Front) {
+        measured("the front process", &mut || front::measure(&bench, args.cycles, args.rounds, &mut report))?;
+    }
     report.write(&bench.place)
 }
 
