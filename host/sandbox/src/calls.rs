@@ -223,6 +223,10 @@ const NAMES: &[(libc::c_long, &str, &str)] = &[
     (libc::SYS_fchmodat, "fchmodat", "change a file's mode"),
     (libc::SYS_fchown, "fchown", "change a file's owner"),
     (libc::SYS_fchownat, "fchownat", "change a file's owner"),
+    (libc::SYS_symlinkat, "symlinkat", "make a link"),
+    (libc::SYS_linkat, "linkat", "make a link"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_symlink, "symlink", "make a link"),
     (libc::SYS_utimensat, "utimensat", "change a file's times"),
     (libc::SYS_prctl, "prctl", "change how the process is tied to others"),
     (libc::SYS_setpriority, "setpriority", "change a priority"),

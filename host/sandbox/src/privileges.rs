@@ -16,7 +16,10 @@ pub(crate) fn give_up() -> Result<(), Error> {
     set_no_new_privs(true).map_err(refused)?;
     let held = capabilities(None).map_err(refused)?;
     let kept = CapabilitySets { effective: held.effective & KEPT, permitted: held.permitted & KEPT, inheritable: CapabilitySet::empty() };
-    set_capabilities(None, kept).map_err(refused)?;
+    // A service that has none is often not even allowed to ask.
+    if (held.effective | held.permitted | held.inheritable) != (kept.effective | kept.permitted) {
+        set_capabilities(None, kept).map_err(refused)?;
+    }
     // Memory of a model's users does not belong on a disk.
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).map_err(refused)
 }
