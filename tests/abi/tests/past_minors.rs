@@ -135,6 +135,7 @@ fn spec(kept: &Kept) -> LaunchSpec {
         fallback_note: None,
         env: Vec::new(),
         needs: file.toml.needs,
+        seen: Vec::new(),
     }
 }
 
