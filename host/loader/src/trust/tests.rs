@@ -129,6 +129,27 @@ fn a_listed_library_that_was_altered_after_the_inspection_does_not_run() {
 }
 
 #[test]
+fn a_file_that_was_seen_is_not_read_again_unless_it_changed_or_proof_is_asked_for() {
+    let marked = Marked::new();
+    let mut file = marked.file();
+    let open = || fs::File::open(marked.library()).expect("the library");
+    // A lie: that it is believed proves that nothing was read.
+    let lie = "0".repeat(64);
+    let stamp = Stamp::of(&open().metadata().expect("a stamp"));
+    file.seen = vec![Seen { stamp, sha256: lie.clone() }];
+    let compare = |file: &PluginFile| verified::compare(file, "libngram_c.so", &lie, &open());
+    compare(&file).expect("seen");
+    file.trust.mode = Mode::Strict;
+    refused(compare(&file), "libngram_c.so has sha256");
+    file.trust.mode = Mode::Warn;
+    // Written with what it holds already, and dated back: the same file for everybody but the kernel.
+    let modified = open().metadata().and_then(|metadata| metadata.modified()).expect("a time");
+    fs::write(marked.library(), fs::read(marked.library()).expect("the library")).expect("written");
+    fs::File::options().write(true).open(marked.library()).and_then(|file| file.set_modified(modified)).expect("an old date");
+    refused(compare(&file), "libngram_c.so has sha256");
+}
+
+#[test]
 fn a_plugin_toml_that_changed_after_the_inspection_is_refused() {
     let marked = Marked::new();
     let file = marked.file();

@@ -79,7 +79,7 @@ fn open_library(file: &PluginFile, folder: &Folder, name: &str) -> Result<Opened
     Ok(Opened { name: name.to_owned(), file: opened, stamp })
 }
 
-fn compare(file: &PluginFile, name: &str, listed: &str, opened: &File) -> Result<(), LoadError> {
+pub(super) fn compare(file: &PluginFile, name: &str, listed: &str, opened: &File) -> Result<(), LoadError> {
     // Who wants proof gets it anew each time; else the host's word about a file that has not changed since is as good.
     let seen = || file.seen.iter().find(|seen| opened.metadata().is_ok_and(|metadata| seen.stamp == Stamp::of(&metadata)));
     if file.trust.mode == Mode::Warn && seen().is_some_and(|seen| seen.sha256 == listed) {
