@@ -313,7 +313,7 @@ pub static STALL_TIMEOUT: Setting<Span> = Setting {
         Some(time) if time.is_zero() => Err("must not be 0: every worker would be ended".into()),
         _ => Ok(()),
     },
-    ..Setting::named("stall_timeout", "stall-timeout", &["ONEBIT_STALL_TIMEOUT"])
+    ..Setting::named("stall_timeout", "worker-stall-timeout", &["ONEBIT_STALL_TIMEOUT"])
 };
 /// `sandbox.require`
 pub static SANDBOX_REQUIRE: Setting<bool> = Setting {
