@@ -52,7 +52,7 @@ pub struct Setup {
     pub options: Vec<(String, String)>,
     /// From which all that is random is made.
     pub seed: u64,
-    /// The largest difference of two log-probabilities that counts as the same.
+    /// How far two distributions may be apart and count as the same, in nats of relative entropy.
     pub tolerance: f64,
 }
 

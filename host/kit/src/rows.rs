@@ -75,10 +75,9 @@ pub(crate) fn same_bits(left: &[Row], right: &[Row]) -> bool {
     bits(left) == bits(right)
 }
 
-/// Tokens of a row that are compared: its likeliest. What a model thinks of tokens that it will never say is rounding.
-const LIKELY: usize = 64;
-
-/// The largest difference of two log-probabilities, over the likeliest tokens of either row.
+/// How far two results are apart: of the row that is worst, the relative entropy of the two distributions (Kullback-Leibler, in nats, the larger of
+/// both directions). Rounding moves each log-probability a little to either side, which counts squared here and weighs what the model might
+/// say; another distribution is whole nats away.
 pub(crate) fn difference(left: &[Row], right: &[Row]) -> f64 {
     left.iter().zip(right).map(|(left, right)| row_difference(left, right)).fold(0.0, f64::max)
 }
@@ -89,24 +88,13 @@ fn row_difference(left: &[f32], right: &[f32]) -> f64 {
         return 0.0;
     }
     let (left, right) = (log_probabilities(left), log_probabilities(right));
-    let likely = |row: &[f64]| {
-        let mut order: Vec<usize> = (0..row.len()).collect();
-        let most = LIKELY.min(order.len());
-        if most < order.len() {
-            order.select_nth_unstable_by(most, |a, b| row[*b].total_cmp(&row[*a]));
-        }
-        order.truncate(most);
-        order
+    let entropy = |of: &[f64], to: &[f64]| {
+        let each = of.iter().zip(to).map(|(a, b)| if a == b { 0.0 } else { a.exp() * (a - b) });
+        // What can never be said in one and in the other neither has no weight: 0 · ∞.
+        each.zip(of).map(|(term, of)| if *of == f64::NEG_INFINITY { 0.0 } else { term }).sum::<f64>()
     };
-    let differ = |index: &usize| {
-        let (a, b) = (left[*index], right[*index]);
-        match (a - b).abs() {
-            _ if a == b => 0.0,
-            found if found.is_nan() => f64::INFINITY,
-            found => found,
-        }
-    };
-    likely(&left).iter().chain(&likely(&right)).map(differ).fold(0.0, f64::max)
+    let (there, back) = (entropy(&left, &right), entropy(&right, &left));
+    if there.is_nan() || back.is_nan() { f64::INFINITY } else { there.max(back).max(0.0) }
 }
 
 fn log_probabilities(row: &[f32]) -> Vec<f64> {
@@ -127,7 +115,11 @@ impl Bench {
         ensure!(left.len() == right.len(), "{what}: {} rows against {}", left.len(), right.len());
         let (found, allowed) = (difference(left, right), self.setup.tolerance);
         let row = worst_row(left, right);
-        ensure!(found <= allowed, "{what}: log-probabilities differ by {found:.4}, allowed is {allowed} (row {row} of {})", left.len());
+        ensure!(
+            found <= allowed,
+            "{what}: the distributions are {found:.4} nats apart, allowed are {allowed} (row {row} of {})",
+            left.len()
+        );
         Ok(())
     }
 
@@ -137,7 +129,7 @@ impl Bench {
             return Ok(());
         }
         let counts = if left.len() == right.len() { String::new() } else { format!(", {} rows against {}", left.len(), right.len()) };
-        fail!("{what}: not the same bits; log-probabilities differ by {:.6}{counts}", difference(left, right))
+        fail!("{what}: not the same bits; the distributions are {:.6} nats apart{counts}", difference(left, right))
     }
 }
 
@@ -159,14 +151,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unlikely_in_both_rows_is_not_compared_and_nan_is_never_the_same() {
-        let mut left: Row = (0..200).map(|index| index as f32 / 10.0).collect();
-        let mut right = left.clone();
-        right[3] = -20.0;
-        assert!(difference(&[left.clone()], &[right.clone()]) < 1e-6);
-        right[199] = 10.0;
-        assert!(difference(&[left.clone()], &[right]) > 1.0);
-        left[199] = f32::NAN;
-        assert_eq!(difference(&[left.clone()], &[left]), f64::INFINITY);
+    fn rounding_is_little_another_distribution_is_much_and_nan_is_never_the_same() {
+        let row: Row = (0..200).map(|index| (index * 7919 % 200) as f32 / 20.0).collect();
+        let rounded: Row = row.iter().enumerate().map(|(index, value)| value + [0.1, -0.1][index % 2]).collect();
+        let mut another = row.clone();
+        another.rotate_left(1);
+        let apart = |other: &Row| difference(std::slice::from_ref(&row), std::slice::from_ref(other));
+        assert!(apart(&rounded) < 0.02, "{}", apart(&rounded));
+        assert!(apart(&another) > 1.0, "{}", apart(&another));
+        let mut broken = row.clone();
+        broken[199] = f32::NAN;
+        assert_eq!(difference(&[broken.clone()], &[broken]), f64::INFINITY);
+    }
+
+    #[test]
+    fn what_is_said_in_one_and_impossible_in_the_other_is_infinitely_far() {
+        let (never, can) = (vec![0.0, f32::NEG_INFINITY, 1.0], vec![0.0, 1.0, 1.0]);
+        assert_eq!(difference(&[never.clone()], &[can]), f64::INFINITY);
+        assert_eq!(difference(&[never.clone()], &[vec![0.0, f32::NEG_INFINITY, 1.0]]), 0.0);
+        assert!(difference(&[never], &[vec![0.0, f32::NEG_INFINITY, 1.01]]) < 0.01);
     }
 }

@@ -84,6 +84,10 @@ mod tests {
     #[test]
     fn the_written_findings_of_plugin_check_are_those_of_the_table() {
         same("plugin-check.md", &onebit_loader::check::codes::page());
+    }
+
+    #[test]
+    fn the_written_cases_of_plugin_test_are_those_of_the_table() {
         same("plugin-test.md", &onebit_kit::page());
     }
 }

@@ -32,7 +32,7 @@ const WARM: usize = 4;
 /// Cycles that are counted at least, however long they take.
 const FEWEST: usize = 10;
 /// Nobody waits longer for a number of cycles.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Does `work` some times without counting and `cycles` times with, and compares what the process holds.
 fn grows(bench: &Bench, cycles: usize, mut work: impl FnMut() -> Outcome) -> Outcome {

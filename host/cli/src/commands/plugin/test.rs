@@ -54,11 +54,10 @@ fn arguments(command: clap::Command) -> clap::Command {
 }
 
 fn tolerance() -> Arg {
-    Arg::new("tolerance")
-        .long("tolerance")
-        .value_name("NATS")
-        .value_parser(value_parser!(f64))
-        .help(format!("Largest difference of log-probabilities that counts as the same [default: {}]", onebit_kit::TOLERANCE))
+    Arg::new("tolerance").long("tolerance").value_name("NATS").value_parser(value_parser!(f64)).help(format!(
+        "How far two distributions may be apart and count as the same, in nats of relative entropy [default: {}]",
+        onebit_kit::TOLERANCE
+    ))
 }
 
 fn fuzz() -> Arg {
