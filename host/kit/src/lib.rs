@@ -29,9 +29,9 @@ pub use run::{Plan, Result as CaseResult, run, run_here, select};
 /// How far two distributions may be apart and count as the same, where nothing else is said, in nats of relative entropy.
 ///
 /// Batches of another size run other kernels, and state that lies elsewhere is added up in another order. On 4-bit weights, where activations
-/// are rounded to 8 bits, that has been measured at up to 0.04. One token that is lost, doubled or at a wrong place is whole nats away in at
+/// are rounded to 8 bits, that has been measured at up to 0.16. One token that is lost, doubled or at a wrong place is whole nats away in at
 /// least one row.
-pub const TOLERANCE: f64 = 0.1;
+pub const TOLERANCE: f64 = 0.5;
 
 /// The kit itself could not do its work: says nothing about the plugin.
 #[derive(Debug, thiserror::Error)]

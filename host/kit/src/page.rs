@@ -54,7 +54,7 @@ Bit for bit: the same batches in a new session, and a saved state that is loaded
 Within a tolerance: whatever may run other kernels or add in another order, which is batches of another size, sequences beside others, and state that lies
 elsewhere in memory. Compared is each row's distribution, by relative entropy in nats, and the worst row may be @TOLERANCE@ away (`--tolerance`). Rounding
 moves every log-probability a little to either side, which this measure counts squared: with a small model of 4-bit weights, whose activations are rounded
-to 8 bits, single log-probabilities moved by up to 0.4 when state lay elsewhere, and the distributions by up to 0.04 nats. Another token before the
+to 8 bits, single log-probabilities moved by up to 0.4 when state lay elsewhere, and the distributions by up to 0.16 nats. Another token before the
 last moved the same model's distribution by 2.9 nats. The measured numbers are shown with each case.
 
 Cancelling: back 250 ms after the flag was set, at the best of three tries, and longer on a machine that is measured to be busy. Growth: 1 MiB that nobody frees in 50 cycles, counted by malloc, and 32 MiB of
