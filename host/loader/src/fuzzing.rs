@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use object::read::ReadCache;
 
-use crate::elf;
+use crate::{check, elf};
 
 /// What was read from the bytes of a shared library.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,4 +25,12 @@ pub fn elf(bytes: &[u8]) -> Result<ElfFacts, String> {
     let facts = elf::parse(&ReadCache::new(Cursor::new(bytes)))?;
     let folders = facts.runpath.unwrap_or_default().into_iter().chain(facts.rpath).collect();
     Ok(ElfFacts { note: facts.note, needed: facts.needed, folders })
+}
+
+/// The reader of exported names, over bytes instead of a file.
+///
+/// # Errors
+/// A part of a sentence about the damage.
+pub fn exports(bytes: &[u8]) -> Result<Vec<String>, String> {
+    check::exported_names(&ReadCache::new(Cursor::new(bytes)))
 }

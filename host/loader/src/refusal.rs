@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::one_line;
+
 /// One fact that does not suit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalRow {
@@ -31,8 +33,10 @@ impl Refusal {
         Self { plugin: plugin.into(), version, rows: Vec::new() }
     }
 
+    /// Texts of files, whatever is in them, become lines that a terminal only shows.
     pub(crate) fn row(&mut self, field: impl Into<String>, host: impl Into<String>, plugin: impl Into<String>, remedy: impl Into<String>) {
-        self.rows.push(RefusalRow { field: field.into(), host: host.into(), plugin: plugin.into(), remedy: remedy.into() });
+        let [field, host, plugin, remedy] = [field.into(), host.into(), plugin.into(), remedy.into()].map(|text| one_line(&text));
+        self.rows.push(RefusalRow { field, host, plugin, remedy });
     }
 
     pub(crate) fn one(
@@ -69,3 +73,15 @@ impl core::fmt::Display for Refusal {
 }
 
 impl core::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+
+    #[test]
+    fn a_files_words_cannot_speak_to_the_terminal_that_shows_the_table() {
+        let refusal = Refusal::one("x", "needed library", "not found", "lib\u{1b}[2J.so\nplugin y is fine", "install it");
+        assert!(refusal.to_string().contains("lib\\u{1b}[2J.so; plugin y is fine"), "{refusal}");
+        assert!(!refusal.to_string().contains('\u{1b}'));
+    }
+}

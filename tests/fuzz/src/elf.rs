@@ -6,6 +6,10 @@ use crate::{law, note};
 
 /// What stands after the end of the file changes nothing, and nothing that is read is larger than its limit.
 pub fn run(bytes: &[u8]) {
+    // Nothing but its bounds is promised of the names: they are shown with what a terminal would obey taken out.
+    if let Err(damage) = fuzzing::exports(bytes) {
+        law::is_a_sentence(&damage);
+    }
     match fuzzing::elf(bytes) {
         Ok(facts) => {
             let longer = [bytes, &[0; 64]].concat();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use object::elf::{self, Sym64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
-use object::read::{ReadCache, ReadRef, StringTable};
+use object::read::{ReadCache, ReadCacheOps, ReadRef, StringTable};
 use object::{LittleEndian, U32};
 
 use crate::elf::{Header, file_offset};
@@ -17,7 +17,8 @@ const MAX_SYMBOLS: u32 = 1 << 20;
 /// Buckets and filter words of a hash table.
 const MAX_HASH: u32 = 1 << 20;
 
-type Data<'a> = &'a ReadCache<File>;
+/// Bytes of all names together: each of many symbols may point to the same long name.
+const MAX_NAMES: usize = 64 << 20;
 
 /// Reads them, in the order of the table. The error is a part of a sentence.
 pub(super) fn read(path: &Path) -> Result<Vec<String>, String> {
@@ -25,7 +26,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<String>, String> {
     parse(&cache)
 }
 
-fn parse(data: Data<'_>) -> Result<Vec<String>, String> {
+/// As [`read`], from anything that can be read at any place.
+pub(crate) fn parse<R: ReadCacheOps>(data: &ReadCache<R>) -> Result<Vec<String>, String> {
     let text = |error: object::read::Error| error.to_string();
     let endian = LittleEndian;
     let header = Header::parse(data).map_err(text)?;
@@ -56,15 +58,17 @@ fn parse(data: Data<'_>) -> Result<Vec<String>, String> {
         let seen = [elf::STV_DEFAULT, elf::STV_PROTECTED].contains(&symbol.st_visibility());
         symbol.st_shndx(endian) != elf::SHN_UNDEF && bound && seen
     };
+    let mut left = MAX_NAMES;
     let name = |symbol: &Sym64<LittleEndian>| {
         let name = strings.get(symbol.st_name(endian)).map_err(|()| "a name lies outside its string table".to_owned())?;
+        left = left.checked_sub(name.len()).ok_or_else(|| format!("its names have more than {MAX_NAMES} bytes"))?;
         Ok(String::from_utf8_lossy(name).into_owned())
     };
     table.iter().filter(exported).map(name).collect()
 }
 
 /// The table knows no count: the last symbol is the end of the chain that begins last.
-fn count_by_gnu_hash(data: Data<'_>, hash: u64) -> Result<u32, String> {
+fn count_by_gnu_hash<R: ReadCacheOps>(data: &ReadCache<R>, hash: u64) -> Result<u32, String> {
     let number = |word: &U32<LittleEndian>| word.get(LittleEndian);
     let head = words(data, hash, 4)?;
     let [buckets, first, filter] = [number(&head[0]), number(&head[1]), number(&head[2])];
@@ -87,6 +91,6 @@ fn count_by_gnu_hash(data: Data<'_>, hash: u64) -> Result<u32, String> {
     Err("a chain of its hash table has no end".into())
 }
 
-fn words(data: Data<'_>, offset: u64, count: usize) -> Result<&[U32<LittleEndian>], String> {
+fn words<R: ReadCacheOps>(data: &ReadCache<R>, offset: u64, count: usize) -> Result<&[U32<LittleEndian>], String> {
     data.read_slice_at(offset, count).map_err(|()| "it ends before its hash table does".into())
 }

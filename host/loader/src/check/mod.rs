@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use codes::{Code, Severity};
+pub(crate) use exports::parse as exported_names;
 
 use crate::elf::{self, ElfFacts};
 use crate::trust::Trust;
