@@ -73,6 +73,8 @@ pub(crate) struct Process {
     pub(crate) step: Option<String>,
     /// What the plugin logged, warnings and errors, the last ones.
     pub(crate) log: Vec<String>,
+    /// Its folder for files that nobody needs afterwards, whichever way it ended.
+    _scratch: tempfile::TempDir,
 }
 
 impl Process {
@@ -80,12 +82,14 @@ impl Process {
     pub(crate) fn start(program: &Program, task: &Task) -> Result<Self, KitError> {
         let cannot = |doing: &'static str| move |error: std::io::Error| KitError::Process { doing, error };
         let (ours, theirs) = UnixStream::pair().map_err(cannot("make a socket"))?;
+        let scratch = tempfile::Builder::new().prefix("onebit-kit-").tempdir().map_err(cannot("make a folder for files"))?;
         let exe = program.exe.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
         let mut command = Command::new(exe);
         command
             .arg0("onebit-host")
             .arg(ROLE)
             .envs(program.environment.iter().map(|(name, value)| (name, value)))
+            .env("TMPDIR", scratch.path())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -95,7 +99,8 @@ impl Process {
         drop(command);
         let stdout = child.stdout.take().map(collect).unwrap_or_default();
         let stderr = child.stderr.take().map(collect).unwrap_or_default();
-        let mut process = Self { child, ended: None, socket: BufReader::new(ours), stdout, stderr, step: None, log: Vec::new() };
+        let mut process =
+            Self { child, ended: None, socket: BufReader::new(ours), stdout, stderr, step: None, log: Vec::new(), _scratch: scratch };
         process.send(task)?;
         Ok(process)
     }

@@ -27,9 +27,23 @@ impl Author {
         Self { user, plugin, model: model.expect("a model") }
     }
 
+    /// Where its files go that nobody needs afterwards.
+    fn scratch(&self) -> PathBuf {
+        let dir = self.user.home().join("scratch");
+        std::fs::create_dir_all(&dir).expect("a folder");
+        dir
+    }
+
     fn test(&self, fault: &str, args: &[&str]) -> Said {
         let mut command = self.user.command();
-        command.args(["plugin", "test"]).arg(&self.plugin).arg("--model").arg(&self.model).args(args).env("ONEBIT_FAULT", fault);
+        command
+            .env("TMPDIR", self.scratch())
+            .args(["plugin", "test"])
+            .arg(&self.plugin)
+            .arg("--model")
+            .arg(&self.model)
+            .args(args)
+            .env("ONEBIT_FAULT", fault);
         Said::of(command.output().expect("the program runs"))
     }
 }
@@ -69,6 +83,7 @@ fn a_crash_is_the_result_of_its_case_and_programs_read_it_as_json() {
     assert_eq!(of("probe.devices")["state"], "passed");
     assert_eq!(of("open.model")["state"], "failed");
     assert!(of("open.model")["text"].as_str().is_some_and(|text| text.contains("SIGSEGV")), "{report}");
+    assert_eq!(std::fs::read_dir(author.scratch()).expect("a folder").count(), 0, "files of processes that died are left");
 }
 
 #[test]
