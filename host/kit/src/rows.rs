@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn what_is_said_in_one_and_impossible_in_the_other_is_infinitely_far() {
         let (never, can) = (vec![0.0, f32::NEG_INFINITY, 1.0], vec![0.0, 1.0, 1.0]);
-        assert_eq!(difference(&[never.clone()], &[can]), f64::INFINITY);
-        assert_eq!(difference(&[never.clone()], &[vec![0.0, f32::NEG_INFINITY, 1.0]]), 0.0);
+        assert_eq!(difference(std::slice::from_ref(&never), &[can]), f64::INFINITY);
+        assert_eq!(difference(std::slice::from_ref(&never), &[vec![0.0, f32::NEG_INFINITY, 1.0]]), 0.0);
         assert!(difference(&[never], &[vec![0.0, f32::NEG_INFINITY, 1.01]]) < 0.01);
     }
 }
