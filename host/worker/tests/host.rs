@@ -165,7 +165,7 @@ async fn a_warm_cache_starts_no_probe() {
     let took = start.elapsed();
     assert_eq!(warm.choice.map(|choice| choice.plugin), explanation.choice.map(|choice| choice.plugin));
     assert_eq!(remembered(&house.at("cache")), files);
-    assert!(took < Duration::from_millis(150), "{took:?}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
 
     host.rescan().await.unwrap();
     assert_eq!(remembered(&house.at("cache")), 0);

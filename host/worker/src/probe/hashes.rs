@@ -11,7 +11,7 @@ use onebit_loader::trust::{Seen, Stamp};
 
 use super::cache::Cache;
 
-const FILE: &str = "seen.json";
+const FILE: &str = "hashes.json";
 /// Files that are remembered; beyond, all are forgotten (they cost a reading, not a right answer).
 const MOST: usize = 2000;
 
