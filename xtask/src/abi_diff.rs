@@ -329,7 +329,7 @@ mod tests {
             forward.kind = "OnebitStatus (*)(OnebitSession *)".into();
         });
         breaks("OnebitStr has 24 bytes, before 16; it has no struct_size", |new| table(new, "OnebitStr").size = 24);
-        breaks("OnebitBatch has 64 bytes, before", |new| table(new, "OnebitBatch").size = 64);
+        breaks("OnebitBatch has 56 bytes, before 64", |new| table(new, "OnebitBatch").size = 56);
         breaks("OnebitBatch is aligned to 16 bytes", |new| table(new, "OnebitBatch").align = 16);
         breaks("OnebitBatch lost its struct_size", |new| table(new, "OnebitBatch").growable = false);
         breaks("constant ONEBIT_BUSY is 9, before 8", |new| drop(new.constants.insert("ONEBIT_BUSY".into(), "9".into())));
