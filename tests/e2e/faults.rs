@@ -164,7 +164,8 @@ fn every_fault_of_a_model_has_its_outcome_and_a_second_model_under_load_never_no
     let metrics = client.get("/metrics").text;
     let log = server.log();
     for row in ROWS {
-        if row.state != "not_loaded" {
+        // A load that failed is tried again after a moment, and shown no longer than that.
+        if matches!(row.state, "ready" | "crashed") {
             let line = shown.lines().find(|line| line.split_whitespace().next() == Some(row.fault));
             assert!(line.is_some_and(|line| line.contains(row.state)), "ps of {}: {shown}", row.fault);
         }
@@ -172,8 +173,12 @@ fn every_fault_of_a_model_has_its_outcome_and_a_second_model_under_load_never_no
             let series = format!("{name}{{model=\"{}\",{label}}} ", row.fault);
             assert!(metrics.contains(&series), "{series}: {metrics}");
         }
-        // What an operator finds in the log is what the client was told.
-        assert!(row.says.is_empty() || log.lines().any(|line| line.contains(row.says)), "{}: {log}", row.fault);
+        // What a worker did, an operator finds in the log in the words that the client was told.
+        assert!(
+            row.says.is_empty() || row.state == "not_loaded" || log.lines().any(|line| line.contains(row.says)),
+            "{}: {log}",
+            row.fault
+        );
     }
     assert!(metrics.contains("onebit_worker_ready{model=\"steady\",plugin=\"ngram\",device=\"cpu\"} 1"), "{metrics}");
     assert!(!metrics.contains("onebit_worker_deaths_total{model=\"steady\""), "{metrics}");
