@@ -39,8 +39,6 @@ pub(crate) enum ConfineError {
     Sandbox(#[from] onebit_sandbox::Error),
     #[error("the sandbox is required (sandbox.require) and does not hold on this machine: {}", .0.join("; "))]
     Incomplete(Vec<String>),
-    #[error("the cache folder {path} cannot be made: {error}")]
-    Cache { path: String, error: std::io::Error },
     #[error("the sandbox cannot count what it refuses: {0}")]
     Handler(std::io::Error),
 }
@@ -89,7 +87,7 @@ impl SandboxConfig {
         }
         let policy = Policy {
             read: self.readable(inspection, model),
-            write: self.made_cache(plugin)?.into_iter().collect(),
+            write: self.made_cache(plugin).into_iter().collect(),
             devices: Devices {
                 graphics: devices.iter().any(|device| device.kind == DeviceKind::Vulkan),
                 accelerators: devices.iter().any(|device| device.kind == DeviceKind::Accel),
@@ -120,11 +118,16 @@ impl SandboxConfig {
             .collect()
     }
 
-    fn made_cache(&self, plugin: &onebit_loader::PluginToml) -> Result<Option<PathBuf>, ConfineError> {
-        let Some(path) = self.cache_of(&plugin.id).filter(|_| plugin.needs.cache_mib > 0) else { return Ok(None) };
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        made.map_err(|error| ConfineError::Cache { path: path.display().to_string(), error })?;
-        Ok(Some(path))
+    /// A cache that cannot be made costs speed and nothing else.
+    fn made_cache(&self, plugin: &onebit_loader::PluginToml) -> Option<PathBuf> {
+        let path = self.cache_of(&plugin.id).filter(|_| plugin.needs.cache_mib > 0)?;
+        match DirBuilder::new().recursive(true).mode(0o700).create(&path) {
+            Ok(()) => Some(path),
+            Err(error) => {
+                tracing::warn!(plugin = plugin.id, path = %path.display(), %error, "the plugin keeps nothing: its cache folder cannot be made");
+                None
+            }
+        }
     }
 }
 
