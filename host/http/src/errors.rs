@@ -33,6 +33,7 @@
 //! | `QueueFull` | 503 | server_error | queue_full | waits as long as `Retry-After` says |
 //! | `Draining` | 503 | server_error | shutting_down | waits for the next start |
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
@@ -197,13 +198,19 @@ struct ErrorFields<'a> {
 }
 
 /// Left in the extensions of an error's response, so that the outer layers can count and log it without reading the body.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reason(pub(crate) &'static str);
+#[derive(Debug, Clone)]
+pub(crate) struct Reason {
+    /// `error.code`.
+    pub(crate) code: &'static str,
+    /// `error.message`: what the client was told.
+    pub(crate) message: Arc<str>,
+}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let row = self.kind.row();
         let status = StatusCode::from_u16(row.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let message = Arc::from(self.message.as_str());
         let mut response = (status, axum::Json(self.body())).into_response();
         let headers = response.headers_mut();
         let wait_s = match self.retry_after {
@@ -217,7 +224,7 @@ impl IntoResponse for ApiError {
         if self.kind == Kind::Unauthorised {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        response.extensions_mut().insert(Reason(row.code));
+        response.extensions_mut().insert(Reason { code: row.code, message });
         response
     }
 }

@@ -79,18 +79,22 @@ async fn observe(State(metrics): State<Arc<Metrics>>, mut request: Request<Body>
     let mut response = next.run(request).instrument(span.clone()).await;
     drop(in_flight);
     let status = response.status();
-    let reason = response.extensions().get::<Reason>().copied();
-    if let Some(Reason(code)) = reason {
-        metrics.failure(code);
+    let reason = response.extensions().get::<Reason>().cloned();
+    if let Some(reason) = &reason {
+        metrics.failure(reason.code);
     }
     metrics.request(route, method, status.as_u16(), began.elapsed());
     span.in_scope(|| {
         let took_ms = began.elapsed().as_millis() as u64;
-        let code = reason.map_or("", |Reason(code)| code);
-        if status.is_server_error() {
-            tracing::warn!(method, path, status = status.as_u16(), took_ms, code, "answered");
-        } else {
-            tracing::debug!(method, path, status = status.as_u16(), took_ms, code, "answered");
+        // Of what went wrong on this side an operator reads what the client was told. `/readyz` may say 503 without anything being wrong.
+        match &reason {
+            Some(Reason { code, message }) if status.is_server_error() => {
+                tracing::warn!(method, path, status = status.as_u16(), took_ms, code, error = %message, "answered");
+            }
+            reason => {
+                let code = reason.as_ref().map_or("", |reason| reason.code);
+                tracing::debug!(method, path, status = status.as_u16(), took_ms, code, "answered");
+            }
         }
     });
     response.headers_mut().insert(REQUEST_ID.clone(), id);
