@@ -44,6 +44,11 @@ pub(crate) enum ConfineError {
 }
 
 impl SandboxConfig {
+    /// Whether this plugin may run where nothing confines it: inside the host.
+    pub(crate) fn allows_unconfined(&self, plugin: &str) -> bool {
+        !self.require || self.exempts(plugin)
+    }
+
     fn exempts(&self, plugin: &str) -> bool {
         self.exempt.iter().any(|name| name == plugin)
     }

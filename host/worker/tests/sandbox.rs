@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use onebit_faults::Which;
 use onebit_loader::Needs;
-use onebit_worker::{LaunchSpec, SandboxConfig, Supervisor, SupervisorConfig, WorkerError, WorkerState};
+use onebit_worker::{Isolation, LaunchSpec, SandboxConfig, Supervisor, SupervisorConfig, WorkerError, WorkerState};
 use support::*;
 use tempfile::TempDir;
 
@@ -219,6 +219,20 @@ async fn what_the_configuration_grants_is_granted_and_no_more() {
     let said = attempt(&house, "network", &address, granted()).await;
     assert!(said.contains("tcp: ESCAPED") && said.contains("unix: refused") && said.contains("raw: refused"), "{said}");
     nothing_escaped("read", &attempt(&house, "read", "/root", granted()).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_sandbox_is_required_no_plugin_runs_inside_the_host() {
+    let _alone = alone().await;
+    let house = House::new();
+    let inside = || LaunchSpec { options: Vec::new(), isolation: Isolation::InProcess, ..house.spec("inside", "") };
+    let required = SandboxConfig { require: true, ..SandboxConfig::default() };
+    let error = Supervisor::new(config(required.clone())).lease(inside()).await.map(drop).expect_err("refused");
+    assert!(error.to_string().contains("sandbox.require"), "{error}");
+    let exempt = SandboxConfig { exempt: vec!["faulty".into()], ..required };
+    let supervisor = Supervisor::new(config(exempt));
+    assert!(answer(&supervisor, inside(), "A").await.expect("an answer").starts_with('B'));
+    supervisor.drain(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -44,6 +44,10 @@ impl Outlet for Direct {
 /// Loads the model on a thread and waits for it.
 pub(crate) async fn launch(inner: &Arc<Inner>, entry: &Arc<Entry>, load: &Arc<Load>, claim: Claim) -> Result<Arc<Instance>, WorkerError> {
     let spec = &load.spec;
+    if !inner.config.sandbox.allows_unconfined(&spec.plugin_id) {
+        let reason = "inside the host nothing confines a plugin, and the sandbox is required (sandbox.require); leave out isolation = \"in-process\"";
+        return Err(WorkerError::Spawn { model: spec.model.clone(), reason: reason.into() });
+    }
     let cancel = CancelFlag::new();
     let (sender, outcome) = oneshot::channel();
     load.set_progress(0.0);
