@@ -154,6 +154,7 @@ fn every_fault_of_a_model_has_its_outcome_and_a_second_model_under_load_never_no
         processes::eventually(&format!("{} is {}", row.fault, row.state), Duration::from_secs(10), || state() == row.state);
         assert_eq!(ready().status, if row.state == "ready" { 200 } else { 503 }, "{}", row.fault);
         if matches!(row.state, "crashed" | "failed") {
+            assert!(ready().json()["models"][0]["memory_bytes"].is_null(), "a worker that is gone has no memory: {}", ready().text);
             assert!(ready().json()["models"][0]["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{}", ready().text);
         }
     }

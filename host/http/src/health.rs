@@ -48,7 +48,7 @@ struct ReadyModel {
     plugin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    /// Measured; before the first measurement what the plugin said it would need.
+    /// Measured; before the first measurement what the plugin said it would need. Nothing for a worker that is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,13 +64,15 @@ struct ReadyModel {
 
 impl From<WorkerState> for ReadyModel {
     fn from(worker: WorkerState) -> Self {
+        let gone = matches!(worker.phase, WorkerPhase::Crashed | WorkerPhase::Failed);
+        let memory = if worker.memory_measured > 0 { worker.memory_measured } else { worker.memory_estimated };
         Self {
             id: worker.model,
             status: worker.phase.name(),
             detail: worker.detail,
             plugin: Some(worker.plugin),
             device: Some(worker.device),
-            memory_bytes: Some(if worker.memory_measured > 0 { worker.memory_measured } else { worker.memory_estimated }),
+            memory_bytes: (!gone).then_some(memory),
             sandbox: worker.sandbox,
             refused_calls: (worker.refused_calls > 0).then_some(worker.refused_calls),
             requests_active: Some(worker.active),

@@ -41,7 +41,7 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
             (active, 0) => format!("{active} running"),
             (active, waiting) => format!("{active} running, {waiting} waiting"),
         };
-        let memory = output::bytes(count(model, "memory_bytes"));
+        let memory = model.get("memory_bytes").and_then(Value::as_u64).map_or_else(|| "-".to_owned(), output::bytes);
         vec![
             text(model, "id"),
             text(model, "status"),
