@@ -102,7 +102,8 @@ pub fn enter(policy: &Policy) -> Result<Confinement, Error> {
     Ok(Confinement { landlock, seccomp, missing: missing(landlock, seccomp) })
 }
 
-/// What this kernel offers, without confining anything.
+/// What this kernel offers, without confining anything. Not for a process that is about to call [`enter`]: a thread of this function may still be
+/// counted a moment after it has ended.
 #[must_use]
 pub fn offered() -> Confinement {
     let (landlock, seccomp) = (files::offered(), calls::offered());
@@ -131,6 +132,17 @@ fn missing(landlock: u32, seccomp: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_with_a_second_thread_is_not_confined_and_says_so() {
+        let (stop, wait) = std::sync::mpsc::channel::<()>();
+        let second = std::thread::spawn(move || wait.recv().ok());
+        let error = enter(&Policy::default()).unwrap_err();
+        assert!(matches!(error, Error::Threads { threads } if threads > 1), "{error}");
+        assert!(std::fs::read_dir("/").is_ok(), "nothing was taken away");
+        drop(stop);
+        second.join().unwrap();
+    }
 
     #[test]
     fn what_is_missing_is_said_once_for_each_layer() {

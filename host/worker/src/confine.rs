@@ -82,10 +82,6 @@ impl SandboxConfig {
             tracing::warn!(plugin = plugin.id, "not confined: the configuration exempts it (sandbox.exempt)");
             return Ok(None);
         }
-        let offered = onebit_sandbox::offered();
-        if self.require && !offered.holds() {
-            return Err(ConfineError::Incomplete(offered.missing));
-        }
         let granted = self.network.contains(&plugin.id);
         if plugin.needs.network && !granted {
             tracing::warn!(plugin = plugin.id, "asks for the network and does not get it; sandbox.network = [\"{}\"] gives it", plugin.id);
@@ -101,6 +97,9 @@ impl SandboxConfig {
         };
         onebit_loader::count_refused_calls().map_err(ConfineError::Handler)?;
         let confinement = onebit_sandbox::enter(&policy)?;
+        if self.require && !confinement.holds() {
+            return Err(ConfineError::Incomplete(confinement.missing));
+        }
         for sentence in &confinement.missing {
             tracing::warn!(plugin = plugin.id, "the sandbox is weaker here: {sentence}");
         }
