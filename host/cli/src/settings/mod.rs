@@ -9,6 +9,8 @@ mod file;
 mod resolve;
 mod row;
 pub mod table;
+#[cfg(test)]
+mod table_tests;
 mod value;
 
 pub use resolve::{Settings, arguments};
