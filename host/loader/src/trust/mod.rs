@@ -21,7 +21,10 @@ mod signature;
 mod stamp;
 pub(crate) mod verified;
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{iter, thread};
 
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
@@ -221,10 +224,26 @@ fn check_signature(folder: &Folder, toml: &[u8], trust: &Trust, owners: &Owners,
     }
 }
 
+/// Hashes are nearly all the time that a check takes, so files do not wait for each other; the largest is the first, because all wait for it.
 fn check_contents(folder: &Folder, toml: &PluginToml, problems: &mut Vec<Problem>) {
-    for (name, listed) in &toml.sha256 {
-        let hashed = folder.file(name).map_err(|shut| shut.to_string());
-        match hashed.and_then(|file| hash::sha256(&file).map_err(|error| error.to_string())) {
+    let size = |name: &str| folder.file(name).ok().and_then(|file| file.metadata().ok()).map(|data| data.len());
+    let hash = |name: &str| {
+        let file = folder.file(name).map_err(|shut| shut.to_string())?;
+        hash::sha256(&file).map_err(|error| error.to_string())
+    };
+    let mut files: Vec<_> = toml.sha256.iter().collect();
+    files.sort_by_cached_key(|(name, _)| size(name));
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(files.len());
+    let files = Mutex::new(files);
+    let next = || files.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let mut hashed = thread::scope(|scope| {
+        let work = || iter::from_fn(next).map(|(name, listed)| (name, listed, hash(name))).collect::<Vec<_>>();
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect::<Vec<_>>()
+    });
+    hashed.sort_by_key(|(name, ..)| *name);
+    for (name, listed, found) in hashed {
+        match found {
             Ok(found) if found == *listed => {}
             Ok(found) => problems.push(Problem::Altered { name: name.clone(), listed: listed.clone(), found }),
             // That it is missing was said; a link out too.
