@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use sha2::{Digest, Sha256};
 
 use crate::setup;
 use crate::{cargo, dev_kit, paths, process, vulkan_sdk};
@@ -42,7 +41,10 @@ pub fn run(args: &Args) -> Result<PathBuf> {
     lock.lock().context("cannot lock the staged tree")?;
     let _ = std::fs::remove_dir_all(&new);
     copy(host.artifact("onebit-host", "")?, &new.join("bin/onebit-host"))?;
-    stage_ggml(&plugin, &new.join("lib/onebit/plugins/vulkan-ggml"))?;
+    let ggml = new.join("lib/onebit/plugins/vulkan-ggml");
+    stage_ggml(&plugin, &ggml)?;
+    // As any author does, so that a host notices a file that was changed.
+    process::output(Command::new(new.join("bin/onebit-host")).args(["plugin", "seal"]).arg(&ggml))?;
     stage_shared(&new.join("share/onebit"))?;
     dev_kit::stage(&new)?;
     verify(&new)?;
@@ -85,20 +87,7 @@ fn stage_ggml(built: &cargo::Built, folder: &Path) -> Result<()> {
             todo.extend(needed(&from)?);
         }
     }
-    copy(&licence_of_llama_cpp()?, &folder.join("LICENSE.llama.cpp"))?;
-    list_hashes(folder)
-}
-
-/// Appends `[sha256]` with every file of the folder to its `plugin.toml`, so that a host notices one that was changed.
-fn list_hashes(folder: &Path) -> Result<()> {
-    let mut text = String::from("\n# Every file of this folder; the host loads none that is another one.\n[sha256]\n");
-    for file in list(folder)?.iter().filter(|file| file_name(file) != "plugin.toml") {
-        let hash: String = Sha256::digest(std::fs::read(file)?).iter().map(|byte| format!("{byte:02x}")).collect();
-        text.push_str(&format!("{:?} = \"{hash}\"\n", file_name(file)));
-    }
-    let path = folder.join("plugin.toml");
-    let before = std::fs::read_to_string(&path)?;
-    std::fs::write(&path, before + &text).with_context(|| format!("cannot write {}", path.display()))
+    copy(&licence_of_llama_cpp()?, &folder.join("LICENSE.llama.cpp"))
 }
 
 fn stage_shared(folder: &Path) -> Result<()> {
@@ -229,19 +218,6 @@ fn swap(new: &Path, dist: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_file_is_listed_with_its_hash() {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in [("plugin.toml", "schema = 1\n[[option]]\nname = \"x\"\n"), ("libx.so.0", "abc"), ("LICENSE", "")] {
-            std::fs::write(dir.path().join(name), text).unwrap();
-        }
-        list_hashes(dir.path()).unwrap();
-        let toml: toml::Table = std::fs::read_to_string(dir.path().join("plugin.toml")).unwrap().parse().unwrap();
-        let hashes = toml["sha256"].as_table().unwrap();
-        assert_eq!(hashes.keys().collect::<Vec<_>>(), ["LICENSE", "libx.so.0"]);
-        assert_eq!(hashes["libx.so.0"].as_str(), Some("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
-    }
 
     #[test]
     fn needed_libraries_are_read_from_readelf() {

@@ -1,8 +1,9 @@
-//! Why nothing was installed, rolled back or removed. Each leaves everything as it was.
+//! Why nothing was installed, sealed, rolled back or removed. Each leaves everything as it was.
 
 use std::path::{Path, PathBuf};
 
 use onebit_loader::Refusal;
+use onebit_loader::trust::Problem;
 
 /// What happened, to what, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,17 @@ pub enum InstallError {
     /// No `plugin.toml`.
     #[error("it holds no plugin.toml, neither at its top nor in its only folder")]
     NoPlugin,
+    /// A `plugin.toml` that hosts cannot read.
+    #[error("{path} cannot be used: {why}")]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The folder holds what a plugin's may not.
+    #[error("the folder cannot be sealed: {0}")]
+    Unsealable(Box<Problem>),
     /// The checks refuse it.
     #[error("{0}")]
     Refused(Box<Refusal>),

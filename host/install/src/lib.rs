@@ -17,10 +17,12 @@
 mod error;
 mod limits;
 mod record;
+mod seal;
 mod source;
 mod store;
 mod unpack;
 
 pub use error::InstallError;
 pub use record::{Record, Times};
+pub use seal::{Sealed, seal};
 pub use store::{Done, Installed, Removed, RolledBack, Store, previous_version};

@@ -12,6 +12,8 @@ const FILE_MAX: u64 = 2 << 30;
 const TOTAL_MAX: u64 = 4 << 30;
 /// Bytes of a path.
 const PATH_MAX: usize = 512;
+/// Bytes of a `plugin.toml`. Not more than the loader reads.
+pub(crate) const TOML_MAX: u64 = 64 << 10;
 /// Levels of folders. Not more than the loader looks through.
 const DEPTH_MAX: usize = 8;
 

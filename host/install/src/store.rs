@@ -11,14 +11,13 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::error::InstallError;
+use crate::limits::TOML_MAX;
 use crate::record::{Record, now};
 use crate::source;
 
 const PREVIOUS: &str = ".previous";
 const INSTALLED: &str = ".installed";
 const STAGING: &str = ".staging-";
-/// Bytes of a `plugin.toml` that are read to learn its name; the inspection reads it again.
-const TOML_MAX: u64 = 64 << 10;
 
 /// A folder that hosts look through, one plugin in each of its folders.
 #[derive(Debug)]

@@ -44,6 +44,7 @@ fn of_install(error: &InstallError) -> Exit {
         | InstallError::Path { .. }
         | InstallError::Kind { .. }
         | InstallError::Bounds(_)
+        | InstallError::Toml { .. }
         | InstallError::NoPlugin => Exit::Corrupt,
         InstallError::NotThere { .. } | InstallError::NoPrevious { .. } => Exit::NotFound,
         _ => Exit::Other,
@@ -61,6 +62,7 @@ impl From<InstallError> for Failure {
             InstallError::NotThere { .. } | InstallError::NoPrevious { .. } => {
                 failure.next("`onebit-host plugin list` shows what is installed, where, and which previous versions are kept.")
             }
+            InstallError::Unsealable(problem) => failure.next(problem.remedy()),
             InstallError::Refused(_) => failure.next("Nothing was installed or changed."),
             _ => failure,
         }

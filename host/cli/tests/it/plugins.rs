@@ -57,6 +57,31 @@ fn a_plugin_is_installed_from_a_folder_and_says_what_it_is() {
 }
 
 #[test]
+fn an_author_seals_a_plugin_and_what_is_altered_afterwards_is_not_installed() {
+    let user = User::new();
+    let from = author(&user);
+    let library = from.join("libngram_c.so");
+    let said = plugin(&user, &["seal", library.to_str().unwrap()]).ends_with_code(0);
+    assert!(said.out.ends_with("plugin.toml lists 1 file\n") && said.err.contains("minisign -Sm"), "{}{}", said.out, said.err);
+    let said = plugin(&user, &["check", from.to_str().unwrap()]).ends_with_code(0);
+    assert!(!said.out.contains("no-hashes") && said.out.contains("unsigned"), "{}", said.out);
+    let said = plugin(&user, &["seal", from.to_str().unwrap()]).ends_with_code(0);
+    assert!(said.out.ends_with("lists 1 file, as before\n"), "{}", said.out);
+    change(&from, "sealed without");
+    std::fs::write(from.join("plugin.toml.minisig"), "of before").unwrap();
+    let said = plugin(&user, &["seal", from.to_str().unwrap()]).ends_with_code(0);
+    assert!(said.out.ends_with("lists 2 files\n") && said.err.contains("does not fit any more"), "{}{}", said.out, said.err);
+    std::fs::remove_file(from.join("plugin.toml.minisig")).unwrap();
+    plugin(&user, &["install", from.to_str().unwrap()]).ends_with_code(0);
+    change(&from, "altered");
+    let said = plugin(&user, &["install", from.to_str().unwrap()]);
+    assert!(said.code != Some(0) && said.err.contains("CHANGES has sha256"), "{}", said.err);
+    assert_eq!(in_use(&user).as_deref(), Some("sealed without"));
+    let said = plugin(&user, &["seal", user.home().join("nothing").to_str().unwrap()]);
+    assert!(said.code == Some(3) && said.err.contains("plugin's folder"), "{}", said.err);
+}
+
+#[test]
 fn a_plugin_comes_over_http_and_a_wrong_one_changes_nothing() {
     let user = User::new();
     let from = author(&user);

@@ -21,6 +21,8 @@ mod signature;
 mod stamp;
 pub(crate) mod verified;
 
+use std::collections::BTreeMap;
+use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -39,6 +41,8 @@ pub use stamp::{Seen, Stamp};
 use crate::{PluginToml, plugin_toml};
 use folder::{Entry, Folder, Shut};
 use place::{Owners, Ownership};
+
+const PLUGIN_TOML: &str = "plugin.toml";
 
 /// How much proof a plugin must bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -96,6 +100,34 @@ impl Examination {
 /// Looks at a plugin's folder as a stranger could have left it. `dir` is absolute.
 pub fn examine(dir: &Path, trust: &Trust, reading: Reading) -> Examination {
     examine_for(dir, trust, reading, &Owners::of_this_process())
+}
+
+/// The sha256 of every file that a `plugin.toml` of this folder should list. Fails on what a plugin's folder may not hold.
+pub fn hashes(dir: &Path) -> Result<BTreeMap<String, String>, Problem> {
+    let unreadable = |path: &Path, error: io::Error| Problem::Unreadable { path: path.to_owned(), reason: error.to_string() };
+    let folder = dir.canonicalize().and_then(|real| Folder::open(&real)).map_err(|error| unreadable(dir, error))?;
+    let (entries, more) = folder.entries().map_err(|error| unreadable(dir, error))?;
+    if more {
+        return Err(Problem::Crowded { seen: entries.len() });
+    }
+    let mut hashes = BTreeMap::new();
+    for Entry { name, kind, .. } in entries {
+        match kind {
+            FileType::Directory => continue,
+            FileType::RegularFile | FileType::Symlink => {}
+            _ => return Err(Problem::NotRegular { name, loaded: true }),
+        }
+        let file = folder.file(&name).map_err(|shut| match shut {
+            Shut::LeadsOut(to) => Problem::LeadsOut { name: name.clone(), to, loaded: true },
+            other => Problem::Unreadable { path: folder.path().join(&name), reason: other.to_string() },
+        })?;
+        // A link inside the folder needs no hash: what it leads to has one.
+        if kind == FileType::RegularFile && ![PLUGIN_TOML, SIGNATURE].contains(&name.as_str()) {
+            let hash = hash::sha256(&file).map_err(|error| unreadable(&folder.path().join(&name), error))?;
+            hashes.insert(name, hash);
+        }
+    }
+    Ok(hashes)
 }
 
 /// Looks at one file that is no part of a plugin: who could change it?
@@ -166,7 +198,7 @@ fn once(problems: impl IntoIterator<Item = Problem>) -> Vec<Problem> {
 
 /// `None`: it cannot be read or understood, which is for others to say.
 fn read_toml(folder: &Folder) -> Option<(PluginToml, Vec<u8>)> {
-    let bytes = folder.read("plugin.toml", plugin_toml::MAX_TOML).ok()??;
+    let bytes = folder.read(PLUGIN_TOML, plugin_toml::MAX_TOML).ok()??;
     Some((PluginToml::parse(core::str::from_utf8(&bytes).ok()?).ok()?, bytes))
 }
 
@@ -174,7 +206,7 @@ fn read_toml(folder: &Folder) -> Option<(PluginToml, Vec<u8>)> {
 fn is_loaded(name: &str, toml: Option<&PluginToml>) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     let library = file.ends_with(".so") || file.contains(".so.");
-    library || name == "plugin.toml" || toml.is_some_and(|toml| toml.library == name || toml.sha256.contains_key(name))
+    library || name == PLUGIN_TOML || toml.is_some_and(|toml| toml.library == name || toml.sha256.contains_key(name))
 }
 
 fn check_entries(folder: &Folder, entries: &[Entry], toml: Option<&PluginToml>, owners: &Owners, problems: &mut Vec<Problem>) {
@@ -203,7 +235,7 @@ fn check_hashes_listed(toml: &PluginToml, entries: &[Entry], found: &mut Examina
     found.problems.extend(missing.map(|name| Problem::ListedMissing { name: name.clone() }));
     // A link inside the folder needs no hash: what it leads to has one.
     let files = entries.iter().filter(|entry| entry.kind == FileType::RegularFile).map(|entry| entry.name.as_str());
-    let unlisted = files.filter(|name| !["plugin.toml", SIGNATURE].contains(name) && !toml.sha256.contains_key(*name));
+    let unlisted = files.filter(|name| ![PLUGIN_TOML, SIGNATURE].contains(name) && !toml.sha256.contains_key(*name));
     found.problems.extend(unlisted.map(|name| Problem::Unlisted { name: name.to_owned() }));
 }
 

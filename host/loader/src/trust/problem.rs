@@ -219,10 +219,10 @@ impl Problem {
             Self::NotRegular { name, .. } => format!("remove {name}, or install the plugin again"),
             Self::Unreadable { .. } => "check the path and its permissions".into(),
             Self::Crowded { .. } => "give the plugin a folder of its own, without sources and build results".into(),
-            Self::NoHashes => "ask its author for a build with hashes, or use trust.mode = \"warn\"".into(),
-            Self::Unlisted { name } => format!("remove {name}, or list it in plugin.toml and sign again"),
+            Self::NoHashes => "its author adds them with `onebit-host plugin seal`; without them it needs trust.mode = \"warn\"".into(),
+            Self::Unlisted { name } => format!("remove {name}; its author runs `onebit-host plugin seal` again"),
             Self::ListedMissing { .. } | Self::Altered { .. } => "install the plugin again from a source you trust".into(),
-            Self::Unsigned => "ask its author for a signed build, or use trust.mode = \"warn\"".into(),
+            Self::Unsigned => "its author signs plugin.toml with minisign; unsigned it needs trust.mode = \"warn\"".into(),
             Self::SignatureDamaged { .. } | Self::SignatureWrong { .. } => {
                 "install the plugin again from a source you trust; if you changed plugin.toml yourself, remove the signature or sign again"
                     .into()

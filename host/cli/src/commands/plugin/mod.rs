@@ -7,6 +7,7 @@ mod new;
 mod remove;
 mod rescan;
 mod rollback;
+mod seal;
 mod test;
 mod test_report;
 
@@ -32,7 +33,8 @@ pub(super) struct Sub {
 }
 
 /// All of them, in the order of help.
-static SUBS: &[&Sub] = &[&list::SUB, &install::SUB, &rollback::SUB, &remove::SUB, &new::SUB, &check::SUB, &test::SUB, &rescan::SUB];
+static SUBS: &[&Sub] =
+    &[&list::SUB, &install::SUB, &rollback::SUB, &remove::SUB, &new::SUB, &check::SUB, &test::SUB, &seal::SUB, &rescan::SUB];
 
 pub(super) static COMMAND: Command = Command {
     arguments: |command| {
