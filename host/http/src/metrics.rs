@@ -3,9 +3,10 @@
 //! The recorder belongs to one server and is not the process-wide one, so several servers (tests, embedders) do not mix. A `model` label is
 //! only ever the name of a model that exists; a client cannot invent series.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit};
+use metrics::{Counter, Gauge, Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use onebit_engine::Finished;
 use onebit_worker::Lifecycle;
@@ -14,6 +15,9 @@ use crate::models::{WorkerPhase, WorkerState};
 
 /// Seconds; from a cached prompt's prefill to a cold load of a large model.
 const SECONDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+/// Observations are kept one by one until somebody asks; where nobody does, they are added up after this many.
+const OBSERVED_KEPT: u64 = 4096;
 
 static METADATA: Metadata<'static> = Metadata::new("onebit_http", Level::INFO, None);
 
@@ -58,6 +62,7 @@ const HISTOGRAMS: [Series; 5] = [REQUEST_SECONDS, LOAD, QUEUE, PREFILL, DECODE];
 pub struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
+    observed: AtomicU64,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -80,14 +85,14 @@ impl Metrics {
         for Series(name, unit, help) in HISTOGRAMS {
             recorder.describe_histogram(KeyName::from(name), Some(unit), SharedString::from(help));
         }
-        Ok(Self { recorder, handle })
+        Ok(Self { recorder, handle, observed: AtomicU64::new(0) })
     }
 
     /// The answer's head went out.
     pub fn request(&self, route: &str, method: &str, status: u16, took: Duration) {
         let status = status.to_string();
         self.counter(&REQUESTS, &[("route", route), ("method", method), ("status", &status)]).increment(1);
-        self.histogram(&REQUEST_SECONDS, &[("route", route)]).record(took.as_secs_f64());
+        self.observe(&REQUEST_SECONDS, &[("route", route)], took.as_secs_f64());
     }
 
     /// A request ended badly, in its status or inside its stream.
@@ -97,7 +102,7 @@ impl Metrics {
 
     /// A lease was waited for.
     pub fn lease(&self, model: &str, took: Duration) {
-        self.histogram(&LOAD, &[("model", model)]).record(took.as_secs_f64());
+        self.observe(&LOAD, &[("model", model)], took.as_secs_f64());
     }
 
     /// A generation came to a good end.
@@ -106,9 +111,9 @@ impl Metrics {
         self.counter(&PROMPT_TOKENS, &labels).increment(u64::from(finished.usage.prompt_tokens));
         self.counter(&COMPLETION_TOKENS, &labels).increment(u64::from(finished.usage.completion_tokens));
         let seconds = |us: u64| us as f64 / 1e6;
-        self.histogram(&QUEUE, &labels).record(seconds(finished.timings.queue_us));
-        self.histogram(&PREFILL, &labels).record(seconds(finished.timings.prefill_us));
-        self.histogram(&DECODE, &labels).record(seconds(finished.timings.decode_us));
+        self.observe(&QUEUE, &labels, seconds(finished.timings.queue_us));
+        self.observe(&PREFILL, &labels, seconds(finished.timings.prefill_us));
+        self.observe(&DECODE, &labels, seconds(finished.timings.decode_us));
     }
 
     /// Texts were embedded.
@@ -170,8 +175,12 @@ impl Metrics {
         self.recorder.register_gauge(&Self::key(series, labels), &METADATA)
     }
 
-    fn histogram(&self, series: &Series, labels: &[(&'static str, &str)]) -> Histogram {
-        self.recorder.register_histogram(&Self::key(series, labels), &METADATA)
+    /// Into a histogram.
+    fn observe(&self, series: &Series, labels: &[(&'static str, &str)], value: f64) {
+        self.recorder.register_histogram(&Self::key(series, labels), &METADATA).record(value);
+        if self.observed.fetch_add(1, Relaxed) % OBSERVED_KEPT == OBSERVED_KEPT - 1 {
+            self.handle.run_upkeep();
+        }
     }
 }
 
@@ -194,5 +203,28 @@ impl std::fmt::Debug for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.0.decrement(1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    #[test]
+    fn a_server_that_nobody_asks_keeps_no_sample() {
+        let metrics = Metrics::new().unwrap();
+        let fill = |count| (0..count).for_each(|_| metrics.lease("demo", Duration::from_millis(20)));
+        fill(10_000);
+        let before = memory();
+        fill(500_000);
+        let grown = memory().saturating_sub(before);
+        assert!(grown < 4 << 20, "{grown} bytes; as many samples take 8 MB");
+        let text = metrics.render(&[]);
+        assert!(text.contains("onebit_lease_seconds_count{model=\"demo\"} 510000\n"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! Bodies of requests, through all that a server has but its sockets, in front of a host that answers from a script.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use onebit_http::HttpConfig;
 use onebit_http::fuzzing::{Answer, Front};
@@ -26,13 +26,13 @@ pub fn run(bytes: &[u8]) {
         Some((b"chat", body)) => ("/v1/chat/completions", body),
         _ => ("/v1/chat/completions", bytes),
     };
-    let answer = SERVER.with(|(runtime, front)| runtime.block_on(front.post(path, body.to_vec()))).expect("an answer to its end");
+    let (runtime, front) = &*SERVER;
+    let answer = runtime.block_on(front.post(path, body.to_vec())).expect("an answer to its end");
     check(&answer);
 }
 
-thread_local! {
-    static SERVER: (tokio::runtime::Runtime, Front) = server();
-}
+/// Never dropped: what a server holds to its end is no leak.
+static SERVER: LazyLock<(tokio::runtime::Runtime, Front)> = LazyLock::new(server);
 
 fn server() -> (tokio::runtime::Runtime, Front) {
     let renderer = RENDERER.get().cloned().or_else(|| std::env::var_os("ONEBIT_FUZZ_RENDERER").map(PathBuf::from));
