@@ -47,6 +47,16 @@ impl Bench {
         }
     }
 
+    /// Confines this process as a worker is, before any of the plugin's code is in it.
+    pub(crate) fn confine(&self) -> Outcome {
+        let inspection = onebit_loader::inspect(&self.setup.dir).failed("checking the plugin's files")?;
+        // A device that is not there is for the cases that want it to say.
+        let device = self.device().ok();
+        let (model, scratch) = (self.setup.model.as_deref(), std::env::temp_dir());
+        self.setup.sandbox.enter(&inspection, model, device.as_slice(), Some(&scratch)).failed("confining the process")?;
+        Ok(())
+    }
+
     /// Runs a case, if everything it needs is there.
     pub(crate) fn judge(&self, case: &Case) -> Verdict {
         let result = self.needed(case).and_then(|()| (case.run)(self));

@@ -3,8 +3,8 @@
 //! One static table of cases ([`cases::all`]), each a law in a sentence and a function. Each runs in a process of its own, so that a crash, a
 //! hang or an exit is the result of one case and of no other. [`fuzz::fuzz`] tries random operations on sequences and makes what fails small.
 //!
-//! Depends on the loader alone: what the kit sees is what a host sees. What it must never do: load a plugin in the process of its caller
-//! (unless [`Plan::in_process`] was asked for), know any plugin by name, or pass what it did not look at. A case that cannot be run is
+//! Depends on the loader and the sandbox alone: what the kit sees and allows is what a host sees and allows. What it must never do: load a plugin in the process of its caller
+//! (except by [`run_here`], for a debugger), know any plugin by name, or pass what it did not look at. A case that cannot be run is
 //! skipped, and says why.
 
 mod bench;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use onebit_sandbox::SandboxConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Verdict;
@@ -48,6 +49,8 @@ pub struct Setup {
     pub model: Option<PathBuf>,
     /// Id of the device.
     pub device: String,
+    /// What its processes may do: what a worker may.
+    pub sandbox: SandboxConfig,
     /// Settings of the plugin.
     pub options: Vec<(String, String)>,
     /// From which all that is random is made.

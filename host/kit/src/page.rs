@@ -41,7 +41,9 @@ nothing failed. Without `--model` a model of the plugin's formats is taken from 
 one are skipped, and the last line says so. Cases compute on the CPU if the plugin does, else on the `--device` that you name.
 
 A case passes, fails, warns (no law is broken, and something should be looked at) or is skipped with a reason. What the plugin does not promise in its
-limits it may refuse as unsupported; what it promises must be exact. Children run without the sandbox that confines workers.
+limits it may refuse as unsupported; what it promises must be exact. The processes are confined as workers are ([sandbox.md](sandbox.md)), by the same settings;
+a call that the sandbox refused is a warning. `--in-process` is not confined, and neither is a plugin in
+`ONEBIT_SANDBOX_EXEMPT`.
 
 `--fuzz` makes lists of operations on sequences by chance, valid and invalid ones: batches, copies, cuts, shifts, saves and loads. Each list runs
 against an oracle that computes every sequence from the start in a new session. The first that fails is made as small as it goes, each try in a new

@@ -2,6 +2,7 @@
 //!
 //! A crash, a hang, an exit and a torrent of text are results, not errors of the kit.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -29,8 +30,8 @@ const LOG_KEPT: usize = 20;
 pub struct Program {
     /// The program; `None` = this very program, even if its file was replaced meanwhile.
     pub exe: Option<PathBuf>,
-    /// Variables for it, from `plugin.toml`.
-    pub environment: Vec<(String, String)>,
+    /// Its variables, all of them.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// Why a process has said nothing more.
@@ -88,6 +89,7 @@ impl Process {
         command
             .arg0("onebit-host")
             .arg(ROLE)
+            .env_clear()
             .envs(program.environment.iter().map(|(name, value)| (name, value)))
             .env("TMPDIR", scratch.path())
             .stdin(Stdio::from(OwnedFd::from(theirs)))

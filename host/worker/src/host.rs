@@ -107,6 +107,17 @@ impl Host {
         (&self.inner.offered, self.inner.config.supervisor.sandbox.require)
     }
 
+    /// Plugins that a setting of the sandbox names and that are not there: the setting, and the name. It changes nothing.
+    pub fn misnamed(&self) -> Vec<(&'static str, String)> {
+        let seen = self.inner.view.now();
+        let plugins = seen.plugins();
+        let known = |id: &str| {
+            plugins.usable.iter().any(|entry| entry.id() == id) || plugins.refused.iter().any(|refused| refused.refusal.plugin == id)
+        };
+        let named = self.inner.config.supervisor.sandbox.named().filter(|(_, id)| !known(id));
+        named.map(|(setting, id)| (setting, id.to_owned())).collect()
+    }
+
     /// All models, by name; those that cannot be served too.
     pub fn models(&self) -> Vec<ModelSummary> {
         self.inner.view.now().models().iter().map(ModelSummary::of).collect()

@@ -4,7 +4,6 @@
 //! back as a whole. The front process holds [`Lease`]s and never maps a plugin.
 
 pub mod child;
-mod confine;
 mod death;
 mod error;
 #[doc(hidden)]
@@ -20,13 +19,12 @@ mod supervisor;
 #[cfg(test)]
 mod testing;
 
-pub use confine::SandboxConfig;
 pub use death::{Cause, Death, Hang};
 pub use error::WorkerError;
 pub use host::{Host, HostConfig, HostError, LeaseOptions, ModelState, ModelSummary, PluginOutcome, PluginReport};
 /// For whoever shows people what workers, plugins and model files say.
 pub use onebit_loader::one_line;
-pub use onebit_sandbox::Confinement;
+pub use onebit_sandbox::{Confinement, SandboxConfig};
 pub use spec::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate};
 pub use supervisor::{
     Crash, Generation, Lease, Lifecycle, RestartPolicy, Supervisor, SupervisorConfig, UnloadReason, WorkerState, WorkerStatus,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use onebit_engine::{Event, FinishReason, GenerateRequest, Prompt, PromptPart, Sampling};
 use onebit_kit::{CaseResult, Plan, Program, Setup, State, TOLERANCE, Way};
 use onebit_loader::{Inspection, devices, inspect};
-use onebit_worker::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate, Supervisor, SupervisorConfig};
+use onebit_worker::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate, SandboxConfig, Supervisor, SupervisorConfig};
 
 /// A kept plugin, laid out as installed.
 struct Kept {
@@ -69,17 +69,19 @@ fn plugins_of_every_released_minor_obey_every_law_through_every_door() {
     for kept in kept(plugins.path()) {
         let file = &kept.inspection.file;
         let doors = [(Way::Rust, file.note.has_rust_door()), (Way::C, file.note.has_c_door())];
+        let sandbox = SandboxConfig::default();
         let setup = |way| Setup {
             dir: file.dir.clone(),
             way,
             model: Some(kept.model.clone()),
             device: "cpu".into(),
+            sandbox: sandbox.clone(),
             options: Vec::new(),
             seed: 1,
             tolerance: TOLERANCE,
         };
         let plan = Plan {
-            program: Program { exe: Some(child()), environment: Vec::new() },
+            program: Program { exe: Some(child()), environment: sandbox.environment(&file.toml.id, &[]) },
             setups: doors.into_iter().filter(|(_, offered)| *offered).map(|(way, _)| setup(way)).collect(),
             capabilities: file.note.capabilities.clone(),
             jobs: 2,

@@ -25,7 +25,7 @@ fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     findings.extend(devices::nodes());
     findings.push(devices::groups());
     let settings = &invocation.settings;
-    findings.extend(sandbox::look(settings.get(&table::SANDBOX_REQUIRE)?, &settings.get(&table::SANDBOX_EXEMPT)?));
+    findings.extend(sandbox::look(settings.get(&table::SANDBOX_REQUIRE)?, &settings.get(&table::SANDBOX_EXEMPT)?, &host.misnamed()));
     findings.extend(plugins::look(&runtime.block_on(host.plugins())?));
     findings.extend(folders::look(&catalog_paths(invocation)?, &invocation.settings.get(&table::CACHE_DIR)?, &host.problems()));
     if let Some(service) = invocation.places.service {

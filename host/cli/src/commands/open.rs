@@ -38,18 +38,24 @@ pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
             memory_budget: settings.get(&table::MEMORY_BUDGET)?.map(|bytes| bytes.0),
             load_stall: stall,
             step_stall: stall,
-            sandbox: SandboxConfig {
-                require: settings.get(&table::SANDBOX_REQUIRE)?,
-                exempt: settings.get(&table::SANDBOX_EXEMPT)?,
-                network: settings.get(&table::SANDBOX_NETWORK)?,
-                read: settings.get(&table::SANDBOX_READ)?,
-                memory: settings.get(&table::SANDBOX_MEMORY)?.map(|bytes| bytes.0),
-                environment: settings.get(&table::SANDBOX_ENVIRONMENT)?,
-                caches: Some(settings.get(&table::CACHE_DIR)?.join("plugins")),
-            },
+            sandbox: sandbox(invocation)?,
             ..SupervisorConfig::default()
         },
         ..HostConfig::default()
+    })
+}
+
+/// What the processes of plugins may do.
+pub fn sandbox(invocation: &Invocation<'_>) -> Result<SandboxConfig, Failure> {
+    let settings = &invocation.settings;
+    Ok(SandboxConfig {
+        require: settings.get(&table::SANDBOX_REQUIRE)?,
+        exempt: settings.get(&table::SANDBOX_EXEMPT)?,
+        network: settings.get(&table::SANDBOX_NETWORK)?,
+        read: settings.get(&table::SANDBOX_READ)?,
+        memory: settings.get(&table::SANDBOX_MEMORY)?.map(|bytes| bytes.0),
+        environment: settings.get(&table::SANDBOX_ENVIRONMENT)?,
+        caches: Some(settings.get(&table::CACHE_DIR)?.join("plugins")),
     })
 }
 

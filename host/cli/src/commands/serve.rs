@@ -60,6 +60,9 @@ async fn serve(host: Host, models: HostModels, http: HttpConfig) -> Result<(), F
     if let Err(failure) = announce(&server.addresses(), &host, !http.api_keys.is_empty()) {
         tracing::debug!("where the server listens could not be printed: {}", failure.what());
     }
+    for (setting, plugin) in host.misnamed() {
+        tracing::warn!(plugin, "{setting} names a plugin that is not there: it changes nothing");
+    }
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let mut running = std::pin::pin!(server.run(async {
         // A sender that is gone means the same.

@@ -6,8 +6,8 @@ use super::finding::Finding;
 
 const AREA: &str = "sandbox";
 
-/// The layers that hold here, what is missing, and the exemptions.
-pub fn look(required: bool, exempt: &[String]) -> Vec<Finding> {
+/// The layers that hold here, what is missing, the exemptions, and settings that name nobody.
+pub fn look(required: bool, exempt: &[String], misnamed: &[(&'static str, String)]) -> Vec<Finding> {
     let offered = onebit_sandbox::offered();
     let facts = json!(offered);
     let mut findings = Vec::new();
@@ -25,9 +25,14 @@ pub fn look(required: bool, exempt: &[String]) -> Vec<Finding> {
     }
     let next = "A newer kernel restricts this too.";
     findings.extend(offered.missing.iter().map(|sentence| Finding::warn(AREA, sentence.clone(), next)));
-    findings.extend(exempt.iter().map(|plugin| {
+    let there = |plugin: &&String| !misnamed.iter().any(|(_, name)| name == *plugin);
+    findings.extend(exempt.iter().filter(there).map(|plugin| {
         let next = "Take it out of sandbox.exempt when what the sandbox broke is repaired.";
         Finding::warn(AREA, format!("the plugin {plugin} runs with all rights of the host (sandbox.exempt)"), next)
+    }));
+    let next = "Correct the name; `onebit-host plugin list` shows all.";
+    findings.extend(misnamed.iter().map(|(setting, plugin)| {
+        Finding::warn(AREA, format!("{setting} names the plugin {plugin}, which is not there: it changes nothing"), next)
     }));
     findings
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::User;
+use crate::support::{Said, User};
 
 /// A running server.
 struct Serving {
@@ -193,6 +193,23 @@ fn doctor_looks_at_everything_and_json_says_the_same() {
     let findings = json["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["facts"]["kind"] == "cpu"), "the processor is a device: {}", said.out);
     assert!(findings.iter().all(|finding| finding["level"] == "ok" || finding["next"].is_string()), "whatever is wrong says what to do");
+}
+
+#[test]
+fn doctor_notices_settings_of_the_sandbox_that_name_no_plugin() {
+    let user = User::new();
+    onebit_faults::install(onebit_faults::Which::NgramC, &user.home().join("plugins")).unwrap();
+    let plugins = user.home().join("plugins").display().to_string();
+    let doctor = |setting: &str, name: &str| {
+        let mut command = user.command();
+        command.args(["doctor", "--no-default-dirs", "--plugin-dir", &plugins]).env(setting, name);
+        Said::of(command.output().unwrap())
+    };
+    let said = doctor("ONEBIT_SANDBOX_EXEMPT", "ngram-see");
+    assert!(said.out.contains("warn  sandbox.exempt names the plugin ngram-see, which is not there"), "{}", said.out);
+    assert!(doctor("ONEBIT_SANDBOX_NETWORK", "ngram-see").out.contains("sandbox.network names the plugin ngram-see"));
+    let said = doctor("ONEBIT_SANDBOX_EXEMPT", "ngram-c");
+    assert!(said.out.contains("ngram-c runs with all rights") && !said.out.contains("is not there"), "{}", said.out);
 }
 
 #[test]

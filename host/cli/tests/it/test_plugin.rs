@@ -43,7 +43,8 @@ impl Author {
             .arg("--model")
             .arg(&self.model)
             .args(args)
-            .env("ONEBIT_FAULT", fault);
+            .env("ONEBIT_FAULT", fault)
+            .env("ONEBIT_SANDBOX_ENVIRONMENT", "ONEBIT_FAULT");
         Said::of(command.output().expect("the program runs"))
     }
 }
@@ -114,7 +115,12 @@ fn what_fuzzing_found_is_printed_with_a_command_that_finds_it_again() {
     let again = format!("{} {words}", env!("CARGO_BIN_EXE_onebit-host"));
     let mut shell = std::process::Command::new("sh");
     author.user.dress(&mut shell);
-    let output = shell.args(["-c", &again]).env("ONEBIT_FAULT", "snapshot-loses-last").output().expect("a shell");
+    let output = shell
+        .args(["-c", &again])
+        .env("ONEBIT_FAULT", "snapshot-loses-last")
+        .env("ONEBIT_SANDBOX_ENVIRONMENT", "ONEBIT_FAULT")
+        .output()
+        .expect("a shell");
     let said = Said::of(output).ends_with_code(1);
     assert!(said.out.contains("nats apart"), "{}", said.out);
     let said = author.test("none", &["--fuzz", "2", "--seed", "5"]).ends_with_code(0);

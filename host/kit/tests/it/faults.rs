@@ -65,6 +65,7 @@ const UNLAWFUL: &[Row] = &[
     ("signal", "behaviour.process", FAILED, "handler of signal 11"),
     ("segfaults", "open.model", FAILED, "SIGSEGV) while: opening the model"),
     ("exits", "open.model", FAILED, "was ended from within, with status 0 while: opening the model"),
+    ("calls-home", "open.model", State::Warned, "the sandbox refused the plugin socket"),
     ("prints", "open.model", State::Warned, "18 bytes were written to standard output"),
 ];
 

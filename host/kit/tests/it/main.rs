@@ -5,4 +5,5 @@
 mod faults;
 mod fuzz;
 mod honest;
+mod sandbox;
 mod support;

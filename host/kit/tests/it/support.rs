@@ -1,10 +1,11 @@
 //! Plugins, laid out once for each process, and the kit on them.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use onebit_faults::Which;
 use onebit_kit::{CaseResult, Plan, Program, Setup, Way};
+use onebit_sandbox::SandboxConfig;
 
 /// The folder of all plugins and models of this process.
 fn folder() -> &'static Path {
@@ -18,6 +19,7 @@ pub struct Subject {
     dir: PathBuf,
     pub model: Option<PathBuf>,
     environment: Vec<(String, String)>,
+    sandbox: SandboxConfig,
     options: Vec<(String, String)>,
     ways: Vec<Way>,
 }
@@ -25,6 +27,9 @@ pub struct Subject {
 impl Subject {
     /// Through every door that its note offers.
     pub fn new(which: Which) -> Self {
+        // Tests of one process share the folder, and each lays its plugin out anew.
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap();
         let dir = onebit_faults::install(which, folder()).unwrap();
         let model = match which {
             Which::Unlawful => onebit_faults::unlawful_model(folder()),
@@ -34,7 +39,13 @@ impl Subject {
         let note = onebit_loader::inspect(&dir).unwrap_or_else(|refusal| panic!("{refusal}")).file.note;
         let ways = [(note.has_rust_door(), Way::Rust), (note.has_c_door(), Way::C)];
         let ways = ways.into_iter().filter(|(there, _)| *there).map(|(_, way)| way).collect();
-        Self { dir, model: Some(model.unwrap()), environment: Vec::new(), options: Vec::new(), ways }
+        Self { dir, model: Some(model.unwrap()), environment: Vec::new(), sandbox: SandboxConfig::default(), options: Vec::new(), ways }
+    }
+
+    /// With other rules for what its processes may do.
+    pub fn under(mut self, sandbox: SandboxConfig) -> Self {
+        self.sandbox = sandbox;
+        self
     }
 
     /// Through one door only.
@@ -61,12 +72,13 @@ impl Subject {
             way: *way,
             model: self.model.clone(),
             device: "cpu".into(),
+            sandbox: self.sandbox.clone(),
             options: self.options.clone(),
             seed: 1,
             tolerance: onebit_kit::TOLERANCE,
         };
         Plan {
-            program: Program { exe: Some(example()), environment: self.environment.clone() },
+            program: Program { exe: Some(example()), environment: self.sandbox.environment("any", &self.environment) },
             setups: self.ways.iter().map(setup).collect(),
             capabilities: onebit_loader::inspect(&self.dir).unwrap_or_else(|refusal| panic!("{refusal}")).file.note.capabilities,
             jobs: 2,

@@ -8,8 +8,8 @@ use std::path::Path;
 use onebit_engine::{Engine, EngineError, EngineOptions, ModelFacts};
 use onebit_loader::{CancelFlag, HostSink, Inspection, LoadError, OpenRequest, Plugin, PluginError, PluginFile};
 
-use crate::confine::ConfineError;
 use crate::protocol::{LoadFailure, LoadOrder, LoadStage};
+use onebit_sandbox::ConfineError;
 
 /// A model with an engine over it.
 pub(crate) struct Loaded {

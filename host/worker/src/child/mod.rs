@@ -34,9 +34,9 @@ use onebit_sandbox::Confinement;
 pub(crate) use load::{Loaded, load};
 pub(crate) use serve::{Outlet, Server};
 
-use crate::confine::SandboxConfig;
 use crate::protocol::{FromWorker, Hello, LoadFailure, LoadOrder, Stats, ToWorker};
 use inbox::Inbox;
+use onebit_sandbox::SandboxConfig;
 use opening::Opening;
 use outbox::Outbox;
 
@@ -102,7 +102,7 @@ struct Prepared {
 fn prepare(order: &LoadOrder, sandbox: &SandboxConfig) -> Result<Prepared, LoadFailure> {
     let inspection = load::inspect(order)?;
     let devices = std::slice::from_ref(&order.device);
-    let confinement = sandbox.enter(&inspection, Some(&order.model_path), devices).map_err(|error| load::unconfined(&error))?;
+    let confinement = sandbox.enter(&inspection, Some(&order.model_path), devices, None).map_err(|error| load::unconfined(&error))?;
     Ok(Prepared { file: inspection.file, confinement })
 }
 

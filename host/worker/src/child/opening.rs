@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use super::ChildError;
-use crate::confine::SandboxConfig;
 use crate::protocol::{Decoder, Hello, LoadOrder, ToWorker, encode};
+use onebit_sandbox::SandboxConfig;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 16 * 1024;

@@ -18,8 +18,8 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use super::message::{Answer, LINE_MAX, Question};
-use crate::confine::SandboxConfig;
 use crate::death::Cause;
+use onebit_sandbox::SandboxConfig;
 
 /// How probe processes are started.
 #[derive(Debug, Clone)]

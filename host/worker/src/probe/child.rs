@@ -15,7 +15,7 @@ use onebit_loader::trust::{Seen, Trust};
 use onebit_loader::{FitRequest, HostSink, LoadError, Plugin, Refusal};
 use rustix::process::{Resource, Rlimit, Signal};
 
-use crate::confine::SandboxConfig;
+use onebit_sandbox::SandboxConfig;
 
 use super::message::{Answer, LINE_MAX, Probed, Question};
 
@@ -99,7 +99,7 @@ fn load(
 ) -> Result<Plugin, String> {
     let mut inspection = onebit_loader::inspect_under(dir, trust).map_err(|refusal| one_line(&refusal))?;
     inspection.file.seen = seen;
-    sandbox.enter(&inspection, model, devices).map_err(|error| error.to_string())?;
+    sandbox.enter(&inspection, model, devices, None).map_err(|error| error.to_string())?;
     Plugin::load(&inspection.file, HostSink::tracing()).map_err(|error| match error {
         LoadError::Refused(refusal) => one_line(&refusal),
         error => error.to_string(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use onebit_loader::trust::Trust;
 
-use crate::confine::SandboxConfig;
+use onebit_sandbox::SandboxConfig;
 
 /// Limits and patience. `Default` is what `onebit-host serve` uses.
 #[derive(Debug, Clone)]

@@ -54,6 +54,10 @@ pub(crate) fn on_open() {
         // SAFETY: a write to address 8 is the fault that was asked for; the process ends here.
         unsafe { core::ptr::without_provenance_mut::<u8>(8).write_volatile(1) };
     }
+    if fault::is("calls-home") {
+        // To nobody: that it was tried is all that matters.
+        let _ = std::net::UdpSocket::bind("127.0.0.1:0");
+    }
     if fault::is("hangs") {
         std::thread::sleep(Duration::from_secs(3600));
     }

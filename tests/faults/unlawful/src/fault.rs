@@ -23,7 +23,7 @@ const NAMES: &[&str] = &[
     // What is left.
     "leaks-memory", "leaks-file", "leaks-thread", "leaks-session", "leaks-batch", "leaks-failed-load", "burns",
     // Manners.
-    "prints", "environment", "folder", "signal", "umask", "crash-at-exit", "exits", "segfaults", "hangs",
+    "prints", "environment", "folder", "signal", "umask", "crash-at-exit", "exits", "segfaults", "hangs", "calls-home",
 ];
 
 /// Whether this law is to be broken.

@@ -13,16 +13,12 @@ use onebit_loader::devices::DeviceKind;
 use serde_json::json;
 
 use super::{Sub, folder_of, refusal_table, test_report as report};
-use crate::commands::json_flag;
+use crate::commands::{Invocation, json_flag, open};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-pub(super) static SUB: Sub = Sub {
-    name: "test",
-    about: "Test a plugin against the contract, each case in a process of its own",
-    arguments,
-    run: |_, own| test(own),
-};
+pub(super) static SUB: Sub =
+    Sub { name: "test", about: "Test a plugin against the contract, each case in a process of its own", arguments, run: test };
 
 fn arguments(command: clap::Command) -> clap::Command {
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
@@ -70,7 +66,7 @@ fn fuzz() -> Arg {
         .help("Instead of the cases: random operations on sequences, for this long [default: 30]")
 }
 
-fn test(own: &ArgMatches) -> Result<(), Failure> {
+fn test(invocation: &Invocation<'_>, own: &ArgMatches) -> Result<(), Failure> {
     let cases = onebit_kit::select(&several(own, "include"), &several(own, "exclude"));
     if own.get_flag("list") {
         return report::list(&cases, own.get_flag("json"));
@@ -86,7 +82,7 @@ fn test(own: &ArgMatches) -> Result<(), Failure> {
             return Err(Failure::silent(Exit::Other));
         }
     };
-    let plan = plan(own, &file)?;
+    let plan = plan(invocation, own, &file)?;
     if let Some(seconds) = own.get_one::<u64>("fuzz") {
         return report::fuzz(&plan, &file, Duration::from_secs(*seconds));
     }
@@ -143,7 +139,7 @@ fn several(own: &ArgMatches, name: &str) -> Vec<String> {
     own.get_many::<String>(name).into_iter().flatten().cloned().collect()
 }
 
-fn plan(own: &ArgMatches, file: &PluginFile) -> Result<Plan, Failure> {
+fn plan(invocation: &Invocation<'_>, own: &ArgMatches, file: &PluginFile) -> Result<Plan, Failure> {
     let by_chance = own.contains_id("fuzz") && own.get_one::<u64>("fuzz").is_some();
     let seed = own.get_one::<u64>("seed").copied().unwrap_or_else(|| if by_chance { onebit_kit::fuzz::chance() } else { 1 });
     let model = match own.get_one::<PathBuf>("model") {
@@ -152,10 +148,21 @@ fn plan(own: &ArgMatches, file: &PluginFile) -> Result<Plan, Failure> {
     };
     let (device, options) = (device(own, file)?, options(own, file)?);
     let tolerance = own.get_one::<f64>("tolerance").copied().unwrap_or(onebit_kit::TOLERANCE);
-    let setup =
-        |way| Setup { dir: file.dir.clone(), way, model: model.clone(), device: device.clone(), options: options.clone(), seed, tolerance };
+    let sandbox = open::sandbox(invocation)?;
+    let own_variables: Vec<_> = file.toml.environment.clone().into_iter().collect();
+    let program = Program { exe: None, environment: sandbox.environment(&file.toml.id, &own_variables) };
+    let setup = |way| Setup {
+        dir: file.dir.clone(),
+        way,
+        model: model.clone(),
+        device: device.clone(),
+        sandbox: sandbox.clone(),
+        options: options.clone(),
+        seed,
+        tolerance,
+    };
     Ok(Plan {
-        program: Program { exe: None, environment: file.toml.environment.clone().into_iter().collect() },
+        program,
         setups: ways(own, file)?.into_iter().map(setup).collect(),
         capabilities: file.note.capabilities.clone(),
         jobs: own.get_one::<u16>("jobs").copied().unwrap_or(1).into(),

@@ -1,7 +1,7 @@
 //! From the host's configuration and a plugin's wishes to what its process may still do.
 //!
-//! A worker or probe confines itself after the plugin's files were checked and before any of its code runs, while it has one thread. A plugin
-//! that asks for more than computing gets it only if the configuration names it.
+//! Every process that will run a plugin (worker, probe, case of the kit) confines itself after the plugin's files were checked and before any of
+//! its code runs, while it has one thread. A plugin that asks for more than computing gets it only if the configuration names it.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, read_dir};
@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use onebit_loader::Inspection;
 use onebit_loader::devices::{Device, DeviceKind};
-use onebit_sandbox::{Confinement, Devices, Policy};
 use serde::{Deserialize, Serialize};
+
+use crate::{Confinement, Devices, Policy};
 
 /// The host's word about the processes of plugins.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -34,19 +35,29 @@ pub struct SandboxConfig {
 
 /// Why a process was not confined, and does not go on.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfineError {
+#[non_exhaustive]
+pub enum ConfineError {
+    /// The sandbox itself.
     #[error(transparent)]
-    Sandbox(#[from] onebit_sandbox::Error),
+    Sandbox(#[from] crate::Error),
+    /// What the kernel of this machine lacks, one sentence each.
     #[error("the sandbox is required (sandbox.require) and does not hold on this machine: {}", .0.join("; "))]
     Incomplete(Vec<String>),
+    /// The system did not take the handler of refused calls.
     #[error("the sandbox cannot count what it refuses: {0}")]
     Handler(std::io::Error),
 }
 
 impl SandboxConfig {
     /// Whether this plugin may run where nothing confines it: inside the host.
-    pub(crate) fn allows_unconfined(&self, plugin: &str) -> bool {
+    pub fn allows_unconfined(&self, plugin: &str) -> bool {
         !self.require || self.exempts(plugin)
+    }
+
+    /// The plugins that are named, and where: a misspelt one would change nothing without a word.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let exempt = self.exempt.iter().map(|plugin| ("sandbox.exempt", plugin.as_str()));
+        exempt.chain(self.network.iter().map(|plugin| ("sandbox.network", plugin.as_str())))
     }
 
     fn exempts(&self, plugin: &str) -> bool {
@@ -55,27 +66,31 @@ impl SandboxConfig {
 
     /// The environment of a plugin's process: of the host's own what is about computing, then the plugin's. A place to keep things is named
     /// also where nothing may be kept: a home that is not there is what libraries can deal with.
-    pub(crate) fn environment(&self, plugin: &str, own: &[(String, String)]) -> Vec<(OsString, OsString)> {
+    pub fn environment(&self, plugin: &str, own: &[(String, String)]) -> Vec<(OsString, OsString)> {
         let own = own.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         if self.exempts(plugin) {
             return std::env::vars_os().chain(own).collect();
         }
         let home = self.cache_of(plugin).unwrap_or_else(|| PathBuf::from("/nonexistent"));
         let places = ["HOME", "XDG_CACHE_HOME"].map(|name| (OsString::from(name), home.clone().into_os_string()));
-        onebit_sandbox::scrubbed(std::env::vars_os(), &self.environment).into_iter().chain(places).chain(own).collect()
+        crate::scrubbed(std::env::vars_os(), &self.environment).into_iter().chain(places).chain(own).collect()
     }
 
     /// The folder of its own in which a plugin may keep things.
-    pub(crate) fn cache_of(&self, plugin: &str) -> Option<PathBuf> {
+    pub fn cache_of(&self, plugin: &str) -> Option<PathBuf> {
         self.caches.as_ref().map(|caches| caches.join(plugin))
     }
 
-    /// Confines this process for this plugin. `None` = the configuration exempts it.
-    pub(crate) fn enter(
+    /// Confines this process for this plugin. `None` = the configuration exempts it. In `scratch` the process may keep files of its own.
+    ///
+    /// # Errors
+    /// When the sandbox is required and incomplete, or cannot be put up.
+    pub fn enter(
         &self,
         inspection: &Inspection,
         model: Option<&Path>,
         devices: &[Device],
+        scratch: Option<&Path>,
     ) -> Result<Option<Confinement>, ConfineError> {
         let plugin = &inspection.file.toml;
         if self.exempts(&plugin.id) {
@@ -88,7 +103,7 @@ impl SandboxConfig {
         }
         let policy = Policy {
             read: self.readable(inspection, model),
-            write: self.made_cache(plugin).into_iter().collect(),
+            write: self.made_cache(plugin).into_iter().chain(scratch.map(Path::to_owned)).collect(),
             devices: Devices {
                 graphics: devices.iter().any(|device| device.kind == DeviceKind::Vulkan),
                 accelerators: devices.iter().any(|device| device.kind == DeviceKind::Accel),
@@ -96,7 +111,7 @@ impl SandboxConfig {
             network: plugin.needs.network && granted,
         };
         onebit_loader::count_refused_calls().map_err(ConfineError::Handler)?;
-        let confinement = onebit_sandbox::enter(&policy)?;
+        let confinement = crate::enter(&policy)?;
         if self.require && !confinement.holds() {
             return Err(ConfineError::Incomplete(confinement.missing));
         }
