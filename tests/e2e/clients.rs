@@ -6,21 +6,17 @@ use std::process::Command;
 use onebit_tests::MODEL;
 use onebit_tests::server::Home;
 
-fn clients() -> PathBuf {
+pub fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
 }
 
 /// A Python environment with what `requirements` names, made once per user and list.
-fn environment(requirements: &str) -> PathBuf {
+pub fn environment(requirements: &str) -> PathBuf {
     let list = clients().join(requirements);
     let text = std::fs::read_to_string(&list).unwrap();
     // A changed list gets another folder, so that nobody tests against yesterday's versions.
     let key = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-        .expect("HOME is set");
-    let folder = cache.join("onebit/clients").join(format!("{requirements}-{key:016x}"));
+    let folder = kept().join(format!("{requirements}-{key:016x}"));
     let python = folder.join("bin/python");
     if folder.join("complete").exists() {
         return python;
@@ -33,7 +29,14 @@ fn environment(requirements: &str) -> PathBuf {
     python
 }
 
-fn run(command: &mut Command) -> String {
+/// Where what was fetched for tests is kept between runs.
+pub fn kept() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).expect("HOME is set");
+    cache.join("onebit/clients")
+}
+
+pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));

@@ -20,6 +20,7 @@ mod front;
 mod malformed;
 mod shapes;
 mod system;
+mod templates;
 
 use onebit_tests::MODEL;
 use serde_json::{Value, json};

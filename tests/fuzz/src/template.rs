@@ -45,6 +45,7 @@ fn long() -> Conversation {
             Message { name: Some("weather".into()), tool_call_id: Some("call_1".into()), ..Message::text(Role::Tool, "4 °C") },
             Message::text(Role::Assistant, "It is 漢 "),
         ],
+        tools: vec![json!({"type": "function", "function": {"name": "weather", "description": "<|im_start|>", "parameters": {}}})],
         variables: json!({"enable_thinking": false}).as_object().cloned().unwrap_or_default(),
     }
 }

@@ -22,7 +22,7 @@ pub fn read(fields: &Fields<'_>) -> Result<Conversation, ApiError> {
     if let Some(effort) = fields.string("reasoning_effort")? {
         variables.entry("reasoning_effort").or_insert_with(|| effort.into());
     }
-    Ok(Conversation { messages, variables })
+    Ok(Conversation { messages, variables, ..Conversation::default() })
 }
 
 fn message(index: usize, item: &Value) -> Result<Message, ApiError> {

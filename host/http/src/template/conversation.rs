@@ -68,6 +68,8 @@ impl Message {
 pub struct Conversation {
     /// At least one.
     pub messages: Vec<Message>,
+    /// Functions the model may call, as clients describe them: `{"type": "function", "function": {…}}`. Empty = templates see none.
+    pub tools: Vec<Value>,
     /// More variables for the template (`enable_thinking`, …).
     pub variables: Map<String, Value>,
 }
@@ -104,9 +106,10 @@ impl Conversation {
             reasoning: message.reasoning.as_deref().map(&mut *change),
         });
         let messages = messages.collect();
+        let tools = self.tools.iter().map(|tool| map_value(tool, change)).collect();
         // The names of variables are the template's own and reach no output.
         let variables = self.variables.iter().map(|(name, value)| (name.clone(), map_value(value, change))).collect();
-        Self { messages, variables }
+        Self { messages, tools, variables }
     }
 
     /// The messages as JSON values, for the template's context.

@@ -11,7 +11,7 @@ use minijinja_contrib::pycompat;
 use onebit_worker::one_line;
 
 use super::conversation::Conversation;
-use super::filters::{Raised, raise_exception, strftime_now, tojson};
+use super::filters::{Raised, escape, is_iterable, raise_exception, strftime_now, tojson};
 use super::{TemplateError, TemplateSource};
 
 /// Bytes of a template's text; the largest known ones have 30 KiB.
@@ -44,6 +44,9 @@ impl Program {
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", strftime_now);
         environment.add_filter("tojson", tojson);
+        environment.add_filter("escape", escape);
+        environment.add_filter("e", escape);
+        environment.add_test("iterable", is_iterable);
         environment.add_template_owned(NAME, without_generation_marks(text)).map_err(|error| unusable(describe(&error)))?;
         Ok(Self { environment })
     }
@@ -57,7 +60,8 @@ impl Program {
     ) -> Result<String, TemplateError> {
         let messages = conversation.message_values();
         let variables = &conversation.variables;
-        let given = text_bytes(messages.iter().chain(variables.values()));
+        let tools = &conversation.tools;
+        let given = text_bytes(messages.iter().chain(tools).chain(variables.values()));
         // The clone shares the compiled template; only the budget is its own.
         let mut environment = self.environment.clone();
         let messages_sent = messages.len() as u64;
@@ -68,7 +72,7 @@ impl Program {
             add_generation_prompt => add_generation_prompt,
             bos_token => source.bos.as_deref().unwrap_or_default(),
             eos_token => source.eos.as_deref().unwrap_or_default(),
-            tools => Value::from(()),
+            tools => if tools.is_empty() { Value::from(()) } else { Value::from(Serde(tools)) },
             documents => Value::from(()),
         };
         // On the left wins: a client's variable cannot take the place of the messages.

@@ -27,6 +27,28 @@ pub fn strftime_now(format: &str) -> Result<String, Error> {
         .map_err(|error| Error::new(ErrorKind::InvalidOperation, format!("strftime_now: {error}")))
 }
 
+/// `escape`: for HTML, whatever the template is for, and in the words of Python's MarkupSafe.
+pub fn escape(value: &Value) -> String {
+    let text = value.to_string();
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\'' => out.push_str("&#39;"),
+            '"' => out.push_str("&#34;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// `is iterable`: Python cannot walk over `none`, and templates ask to learn whether there are tools.
+pub fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
+}
+
 /// Bytes of JSON that one fuel pays: walking a value costs more than copying its text.
 const JSON_BYTES_PER_FUEL: u64 = 4;
 

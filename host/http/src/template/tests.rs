@@ -138,6 +138,7 @@ fn variables_of_the_request_reach_the_template_but_cannot_replace_its_own() {
     let conversation = Conversation {
         messages: vec![user("x")],
         variables: json!({"enable_thinking": false, "messages": [], "bos_token": "<|im_start|>"}).as_object().expect("an object").clone(),
+        ..Conversation::default()
     };
     let parts = template("{{ bos_token }}{{ messages|length }}{{ enable_thinking }}").render(&conversation).expect("renders");
     assert_eq!(text_of(&parts), "<s>1False");
