@@ -38,6 +38,7 @@ const NEVER: &[(&str, &[&str])] = &[
         "onebit-sandbox",
         &["onebit-plugin-api", "onebit-loader", "onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"],
     ),
+    ("onebit-confine", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-engine", &["onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-catalog", &["onebit-engine", "onebit-worker", "onebit-http", "onebit-host"]),
     ("onebit-kit", &["onebit-engine", "onebit-catalog", "onebit-worker", "onebit-http", "onebit-host"]),

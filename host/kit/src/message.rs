@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use onebit_sandbox::SandboxConfig;
+use onebit_confine::SandboxConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Verdict;

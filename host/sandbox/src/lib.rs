@@ -10,12 +10,9 @@
 //! | privileges | `privileges` | what root could do beyond reading files; new privileges through any program; core files |
 //! | environment | `environment` | variables that are not about computing, keys and tokens among them |
 //!
-//! What goes into a policy is decided in one place for all processes of plugins: `config`.
-//!
 //! What this crate must never do: decide who is trusted (the host does), or take a restriction back (the kernel does not let it).
 
 mod calls;
-mod config;
 mod environment;
 mod files;
 mod policy;
@@ -24,7 +21,6 @@ mod privileges;
 use serde::{Deserialize, Serialize};
 
 pub use calls::name as call_name;
-pub use config::{ConfineError, SandboxConfig};
 pub use environment::scrubbed;
 pub use policy::{Devices, Policy};
 

@@ -22,9 +22,10 @@ mod testing;
 pub use death::{Cause, Death, Hang};
 pub use error::WorkerError;
 pub use host::{Host, HostConfig, HostError, LeaseOptions, ModelState, ModelSummary, PluginOutcome, PluginReport};
+pub use onebit_confine::SandboxConfig;
 /// For whoever shows people what workers, plugins and model files say.
 pub use onebit_loader::one_line;
-pub use onebit_sandbox::{Confinement, SandboxConfig};
+pub use onebit_sandbox::Confinement;
 pub use spec::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate};
 pub use supervisor::{
     Crash, Generation, Lease, Lifecycle, RestartPolicy, Supervisor, SupervisorConfig, UnloadReason, WorkerState, WorkerStatus,

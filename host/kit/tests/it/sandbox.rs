@@ -1,9 +1,9 @@
 //! Cases run under the rules that hold for workers: who tests a stranger's plugin is not at its mercy, and an author learns of a call that a
 //! worker would refuse.
 
+use onebit_confine::SandboxConfig;
 use onebit_faults::Which;
 use onebit_kit::State;
-use onebit_sandbox::SandboxConfig;
 
 use crate::support::Subject;
 

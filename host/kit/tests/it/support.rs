@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
+use onebit_confine::SandboxConfig;
 use onebit_faults::Which;
 use onebit_kit::{CaseResult, Plan, Program, Setup, Way};
-use onebit_sandbox::SandboxConfig;
 
 /// The folder of all plugins and models of this process.
 fn folder() -> &'static Path {

@@ -9,7 +9,7 @@ use onebit_engine::{Engine, EngineError, EngineOptions, ModelFacts};
 use onebit_loader::{CancelFlag, HostSink, Inspection, LoadError, OpenRequest, Plugin, PluginError, PluginFile};
 
 use crate::protocol::{LoadFailure, LoadOrder, LoadStage};
-use onebit_sandbox::ConfineError;
+use onebit_confine::ConfineError;
 
 /// A model with an engine over it.
 pub(crate) struct Loaded {

@@ -36,7 +36,7 @@ pub(crate) use serve::{Outlet, Server};
 
 use crate::protocol::{FromWorker, Hello, LoadFailure, LoadOrder, Stats, ToWorker};
 use inbox::Inbox;
-use onebit_sandbox::SandboxConfig;
+use onebit_confine::SandboxConfig;
 use opening::Opening;
 use outbox::Outbox;
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use super::ChildError;
 use crate::protocol::{Decoder, Hello, LoadOrder, ToWorker, encode};
-use onebit_sandbox::SandboxConfig;
+use onebit_confine::SandboxConfig;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 16 * 1024;

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::message::{Answer, LINE_MAX, Question};
 use crate::death::Cause;
-use onebit_sandbox::SandboxConfig;
+use onebit_confine::SandboxConfig;
 
 /// How probe processes are started.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use onebit_loader::trust::{Seen, Trust};
 use onebit_loader::{FitRequest, HostSink, LoadError, Plugin, Refusal};
 use rustix::process::{Resource, Rlimit, Signal};
 
-use onebit_sandbox::SandboxConfig;
+use onebit_confine::SandboxConfig;
 
 use super::message::{Answer, LINE_MAX, Probed, Question};
 

@@ -7,7 +7,7 @@ use onebit_loader::trust::{Seen, Trust};
 use onebit_loader::{Fit, Info, ProbeReport};
 use serde::{Deserialize, Serialize};
 
-use onebit_sandbox::SandboxConfig;
+use onebit_confine::SandboxConfig;
 
 /// Longest line, bytes. A machine with hundreds of devices stays far below.
 pub(super) const LINE_MAX: usize = 4 << 20;

@@ -12,7 +12,7 @@ use onebit_sandbox::Confinement;
 use serde::{Deserialize, Serialize};
 
 use super::{PROTOCOL_VERSION, build_id};
-use onebit_sandbox::SandboxConfig;
+use onebit_confine::SandboxConfig;
 
 /// First frame in both directions. Its layout never changes: a string and a number are all that an older or newer build can rely on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

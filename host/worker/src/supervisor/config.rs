@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use onebit_loader::trust::Trust;
 
-use onebit_sandbox::SandboxConfig;
+use onebit_confine::SandboxConfig;
 
 /// Limits and patience. `Default` is what `onebit-host serve` uses.
 #[derive(Debug, Clone)]

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 
 use onebit_loader::Inspection;
 use onebit_loader::devices::{Device, DeviceKind};
+use onebit_sandbox::{Confinement, Devices, Policy};
 use serde::{Deserialize, Serialize};
-
-use crate::{Confinement, Devices, Policy};
 
 /// The host's word about the processes of plugins.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -39,7 +38,7 @@ pub struct SandboxConfig {
 pub enum ConfineError {
     /// The sandbox itself.
     #[error(transparent)]
-    Sandbox(#[from] crate::Error),
+    Sandbox(#[from] onebit_sandbox::Error),
     /// What the kernel of this machine lacks, one sentence each.
     #[error("the sandbox is required (sandbox.require) and does not hold on this machine: {}", .0.join("; "))]
     Incomplete(Vec<String>),
@@ -73,7 +72,7 @@ impl SandboxConfig {
         }
         let home = self.cache_of(plugin).unwrap_or_else(|| PathBuf::from("/nonexistent"));
         let places = ["HOME", "XDG_CACHE_HOME"].map(|name| (OsString::from(name), home.clone().into_os_string()));
-        crate::scrubbed(std::env::vars_os(), &self.environment).into_iter().chain(places).chain(own).collect()
+        onebit_sandbox::scrubbed(std::env::vars_os(), &self.environment).into_iter().chain(places).chain(own).collect()
     }
 
     /// The folder of its own in which a plugin may keep things.
@@ -111,7 +110,7 @@ impl SandboxConfig {
             network: plugin.needs.network && granted,
         };
         onebit_loader::count_refused_calls().map_err(ConfineError::Handler)?;
-        let confinement = crate::enter(&policy)?;
+        let confinement = onebit_sandbox::enter(&policy)?;
         if self.require && !confinement.holds() {
             return Err(ConfineError::Incomplete(confinement.missing));
         }
