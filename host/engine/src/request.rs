@@ -47,6 +47,58 @@ pub struct GenerateRequest {
     pub logprobs: Option<u32>,
     /// Go on after an end-of-generation token.
     pub ignore_eos: bool,
+    /// What the answer must look like; `None` = anything.
+    pub constraint: Option<Constraint>,
+    /// The answer begins with reasoning; `None` = it does not, or nobody cares.
+    pub reasoning: Option<Reasoning>,
+    /// Texts of control tokens are part of the answer's text (formats of tool calls are made of them). The token that ends the answer
+    /// never is.
+    pub control_text: bool,
+    /// `Some(k)`: [`Event::Prompt`] tells the log-probability of each token of the prompt and the `k` best alternatives there.
+    pub prompt_logprobs: Option<u32>,
+}
+
+impl GenerateRequest {
+    /// Continues `prompt` greedily until the model ends it, and asks for nothing else.
+    pub fn new(prompt: Prompt) -> Self {
+        Self {
+            prompt,
+            add_special: false,
+            max_tokens: None,
+            sampling: Sampling::default(),
+            stop: Vec::new(),
+            logprobs: None,
+            ignore_eos: false,
+            constraint: None,
+            reasoning: None,
+            control_text: false,
+            prompt_logprobs: None,
+        }
+    }
+}
+
+/// What an answer must look like. Every token that would leave it is forbidden, and the answer can end only where it is complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Constraint {
+    /// JSON that a JSON schema accepts (its text; draft 2020-12). A keyword that cannot be carried out is an error that names it.
+    JsonSchema(String),
+    /// A text that this regular expression matches as a whole.
+    Regex(String),
+    /// A grammar in llguidance's Lark.
+    Lark(String),
+    /// A grammar in llama.cpp's notation.
+    Gbnf(String),
+}
+
+/// How an answer's reasoning is told from the rest of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reasoning {
+    /// Text that begins it, at the very start of the answer (whitespace before it allowed); `None` = the prompt has begun it.
+    pub start: Option<String>,
+    /// Text that ends it, for example `</think>`.
+    pub end: String,
+    /// Tokens it may have; then `end` is written in its place. `None` = as many as it wants.
+    pub budget: Option<u32>,
 }
 
 /// How to choose the next token. `Default` is greedy without penalties.
@@ -110,6 +162,11 @@ pub enum Event {
         /// Tokens computed so far.
         done: u32,
     },
+    /// The prompt with its log-probabilities. Only with `prompt_logprobs`; once, when the prompt is computed and before the first `Delta`.
+    Prompt {
+        /// All tokens of the prompt; the first has no log-probability.
+        tokens: Vec<TokenOut>,
+    },
     /// More of the answer. `text` is whole characters; it may be empty while a stop string or a character is still open.
     Delta {
         /// What may be shown now.
@@ -129,7 +186,7 @@ pub enum Event {
 pub struct TokenOut {
     /// Which.
     pub id: TokenId,
-    /// Only with `logprobs`.
+    /// Only with `logprobs`; in a prompt only with `prompt_logprobs`.
     pub logprob: Option<TokenLogprob>,
 }
 
@@ -283,6 +340,9 @@ pub enum EngineError {
         /// The plugin's sentence.
         message: String,
     },
+    /// The constraint cannot be followed any further: a limit was reached, or no token of this model continues it. The others go on.
+    #[error("the constraint cannot be followed any further: {0}")]
+    Constraint(String),
     /// A fault of the engine itself. It stops serving; the process must be replaced.
     #[error("the engine failed: {0}; this is a bug in the host, please report it")]
     Internal(String),

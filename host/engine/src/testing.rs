@@ -14,7 +14,7 @@ use onebit_loader::CancelFlag;
 
 use crate::backend::{Embed, EmbedLimits, Fault, Forward, ForwardLimits, Rows, TokenFacts, Vocabulary, VocabularyFacts};
 use crate::engine::{Backend, Engine};
-use crate::request::{Event, Finished, GenerateRequest, Prompt, PromptPart, RequestId, Sampling, TokenId, TokenOut};
+use crate::request::{Event, Finished, GenerateRequest, Prompt, PromptPart, RequestId, TokenId, TokenOut};
 
 pub(crate) const BOS: TokenId = 256;
 pub(crate) const EOS: TokenId = 257;
@@ -250,13 +250,9 @@ impl Embed for Toy {
 /// A request for the text `prompt`, greedy.
 pub(crate) fn ask(prompt: &str, max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
-        prompt: Prompt::Parts(vec![PromptPart { text: prompt.to_owned(), control: false }]),
         add_special: true,
         max_tokens: Some(max_tokens),
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        logprobs: None,
-        ignore_eos: false,
+        ..GenerateRequest::new(Prompt::Parts(vec![PromptPart { text: prompt.to_owned(), control: false }]))
     }
 }
 

@@ -132,13 +132,9 @@ fn turn() -> MutexGuard<'static, ()> {
 
 fn ask(prompt: &str, max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
-        prompt: Prompt::Parts(vec![PromptPart { text: prompt.into(), control: false }]),
         add_special: true,
         max_tokens: Some(max_tokens),
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        logprobs: None,
-        ignore_eos: false,
+        ..GenerateRequest::new(Prompt::Parts(vec![PromptPart { text: prompt.into(), control: false }]))
     }
 }
 
@@ -174,7 +170,7 @@ fn hear(events: &Receiver<Event>) -> Said {
     let mut said = Said { text: String::new(), tokens: Vec::new(), end: Event::Prefill { done: 0 } };
     loop {
         match events.recv_timeout(Duration::from_secs(120)).expect("an event within two minutes") {
-            Event::Started { .. } | Event::Prefill { .. } => {}
+            Event::Started { .. } | Event::Prefill { .. } | Event::Prompt { .. } => {}
             Event::Delta { text, tokens } => {
                 assert!(!text.contains('\u{FFFD}'), "a broken character in {text:?}");
                 said.text.push_str(&text);

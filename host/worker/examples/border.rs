@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use onebit_engine::{Event, GenerateRequest, Prompt, Sampling};
+use onebit_engine::{Event, GenerateRequest, Prompt};
 use onebit_loader::devices::{Device, DeviceKind};
 use onebit_worker::{Isolation, KeepAlive, LaunchSpec, Lease, MemoryEstimate, Supervisor, SupervisorConfig};
 
@@ -52,15 +52,7 @@ async fn main() {
 }
 
 async fn one(lease: &Lease, tokens: u32) -> Duration {
-    let request = GenerateRequest {
-        prompt: Prompt::Tokens(vec![65, 66]),
-        add_special: false,
-        max_tokens: Some(tokens),
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        logprobs: None,
-        ignore_eos: true,
-    };
+    let request = GenerateRequest { max_tokens: Some(tokens), ignore_eos: true, ..GenerateRequest::new(Prompt::Tokens(vec![65, 66])) };
     let start = Instant::now();
     let mut generation = lease.generate(request).await.expect("started");
     while let Some(event) = generation.next().await {

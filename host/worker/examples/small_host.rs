@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onebit_engine::{GenerateRequest, Prompt, Sampling};
+use onebit_engine::{GenerateRequest, Prompt};
 use onebit_loader::devices::{Device, DeviceKind};
 use onebit_worker::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate, Supervisor, SupervisorConfig};
 
@@ -48,15 +48,7 @@ async fn main() {
         env: Vec::new(),
     };
     let lease = supervisor.lease(spec).await.expect("the model loads");
-    let request = GenerateRequest {
-        prompt: Prompt::Tokens(vec![65]),
-        add_special: false,
-        max_tokens: None,
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        logprobs: None,
-        ignore_eos: true,
-    };
+    let request = GenerateRequest { ignore_eos: true, ..GenerateRequest::new(Prompt::Tokens(vec![65])) };
     let _generation = lease.generate(request).await.expect("the request runs");
     tokio::time::sleep(Duration::from_millis(200)).await;
     println!("{}", supervisor.status()[0].pid.expect("a process of its own"));

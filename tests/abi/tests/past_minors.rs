@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use onebit_engine::{Event, FinishReason, GenerateRequest, Prompt, PromptPart, Sampling};
+use onebit_engine::{Event, FinishReason, GenerateRequest, Prompt, PromptPart};
 use onebit_kit::{CaseResult, Plan, Program, Setup, State, TOLERANCE, Way};
 use onebit_loader::{Inspection, devices, inspect};
 use onebit_worker::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate, SandboxConfig, Supervisor, SupervisorConfig};
@@ -110,7 +110,7 @@ async fn plugins_of_every_released_minor_serve_an_answer() {
                 Event::Delta { text, .. } => said.push_str(&text),
                 Event::Finished(end) => break end,
                 Event::Failed(error) => panic!("{}: {error}", kept.name),
-                Event::Started { .. } | Event::Prefill { .. } => {}
+                Event::Started { .. } | Event::Prefill { .. } | Event::Prompt { .. } => {}
             }
         };
         assert_eq!((said.as_str(), end.reason), (" you.", FinishReason::EndOfGeneration), "{}", kept.name);
@@ -142,13 +142,5 @@ fn spec(kept: &Kept) -> LaunchSpec {
 }
 
 fn hello() -> GenerateRequest {
-    GenerateRequest {
-        prompt: Prompt::Parts(vec![PromptPart { text: "Hello".into(), control: false }]),
-        add_special: true,
-        max_tokens: None,
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        logprobs: None,
-        ignore_eos: false,
-    }
+    GenerateRequest { add_special: true, ..GenerateRequest::new(Prompt::Parts(vec![PromptPart { text: "Hello".into(), control: false }])) }
 }

@@ -96,14 +96,12 @@ impl Chat {
         };
         let manifest = &self.taste.manifest;
         let request = GenerateRequest {
-            prompt,
             // As the server does it: a template may or may not write the start token; the engine adds it only where it is missing.
             add_special: true,
             max_tokens: self.taste.max_tokens.or(manifest.max_tokens),
             sampling: self.sampling(),
             stop: manifest.stop.clone(),
-            logprobs: None,
-            ignore_eos: false,
+            ..GenerateRequest::new(prompt)
         };
         self.answers += 1;
         Ok(request)

@@ -88,6 +88,7 @@ impl Preparer {
     }
 
     fn check(&self, request: &GenerateRequest) -> Result<(Vec<TokenId>, u32), EngineError> {
+        refuse_unsupported(request)?;
         sampling::check(&request.sampling, request.logprobs, self.vocabulary)?;
         check_stops(&request.stop)?;
         let purpose = Purpose::Continue { add_special: request.add_special };
@@ -99,6 +100,19 @@ impl Preparer {
         // The last token is not computed any more: it needs no position.
         let room = self.context - need + 1;
         Ok((prompt, request.max_tokens.map_or(room, |most| most.min(room))))
+    }
+}
+
+fn refuse_unsupported(request: &GenerateRequest) -> Result<(), EngineError> {
+    let asked = [
+        (request.constraint.is_some(), "constraint"),
+        (request.reasoning.is_some(), "reasoning"),
+        (request.control_text, "control_text"),
+        (request.prompt_logprobs.is_some(), "prompt_logprobs"),
+    ];
+    match asked.iter().find(|(asked, _)| *asked) {
+        Some((_, name)) => Err(EngineError::Unsupported(format!("this engine does not offer {name}"))),
+        None => Ok(()),
     }
 }
 

@@ -151,7 +151,7 @@ async fn whole(mut run: Run, head: &Head, logprobs: bool) -> Result<Response, Ap
                 }
             }
             Event::Finished(finished) => choice.finish_reason = finish_reason(&finished.reason),
-            Event::Started { .. } | Event::Prefill { .. } | Event::Failed(_) => {}
+            Event::Started { .. } | Event::Prefill { .. } | Event::Prompt { .. } | Event::Failed(_) => {}
         }
     }
     let tally = run.tally();

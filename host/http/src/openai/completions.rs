@@ -127,7 +127,7 @@ async fn whole(mut run: Run, head: &Head, logprobs: bool) -> Result<Response, Ap
                 }
             }
             Event::Finished(finished) => choice.finish_reason = Some(finish_reason(&finished.reason)),
-            Event::Started { .. } | Event::Prefill { .. } | Event::Failed(_) => {}
+            Event::Started { .. } | Event::Prefill { .. } | Event::Prompt { .. } | Event::Failed(_) => {}
         }
     }
     let choices: Vec<_> = choices.into_iter().map(|(choice, _)| choice).collect();

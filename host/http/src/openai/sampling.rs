@@ -157,6 +157,10 @@ impl Iterator for Requests {
             stop: self.common.stops(&self.defaults),
             logprobs: self.logprobs,
             ignore_eos: self.common.ignore_eos,
+            constraint: None,
+            reasoning: None,
+            control_text: false,
+            prompt_logprobs: None,
         })
     }
 }

@@ -107,7 +107,7 @@ impl<C: Chunks> Stream<C> {
                     self.over = true;
                 }
             }
-            Event::Started { .. } | Event::Prefill { .. } | Event::Failed(_) => {}
+            Event::Started { .. } | Event::Prefill { .. } | Event::Prompt { .. } | Event::Failed(_) => {}
         }
     }
 

@@ -12,7 +12,7 @@ pub use frame::{Decoder, FrameError, HEADER_BYTES, MAX_FRAME_BYTES, encode, enco
 pub use message::{FromWorker, Hello, LoadFailure, LoadOrder, LoadStage, Stats, ToWorker};
 
 /// Version of the messages. Raised whenever a message changes; the two sides must agree exactly, because they are one program.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// The build this code belongs to. A packager may set `ONEBIT_BUILD_ID` when compiling to tell builds of one version apart.
 #[must_use]

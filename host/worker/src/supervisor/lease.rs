@@ -358,7 +358,7 @@ impl Stream for Generation {
                                 continue;
                             }
                         }
-                        Event::Delta { .. } => this.may_replay = false,
+                        Event::Delta { .. } | Event::Prompt { .. } => this.may_replay = false,
                         Event::Finished(_) | Event::Failed(_) => {
                             line.open.over = true;
                             if matches!(event, Event::Finished(_)) {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use onebit_engine::{Event, GenerateRequest, Prompt, PromptPart, Sampling};
+use onebit_engine::{Event, GenerateRequest, Prompt, PromptPart};
 use onebit_loader::devices::{Device, DeviceKind};
 use onebit_worker::{Generation, Isolation, KeepAlive, LaunchSpec, MemoryEstimate, Supervisor, SupervisorConfig, WorkerError};
 
@@ -80,15 +80,7 @@ pub fn spec(model: &str, script: &str) -> LaunchSpec {
 }
 
 pub fn request(prompt: &str) -> GenerateRequest {
-    GenerateRequest {
-        prompt: Prompt::Parts(vec![PromptPart { text: prompt.into(), control: false }]),
-        add_special: true,
-        max_tokens: None,
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        logprobs: None,
-        ignore_eos: false,
-    }
+    GenerateRequest { add_special: true, ..GenerateRequest::new(Prompt::Parts(vec![PromptPart { text: prompt.into(), control: false }])) }
 }
 
 /// The whole answer, or how it failed; and how many tokens came before the end.
@@ -100,7 +92,7 @@ pub async fn collect(mut generation: Generation) -> (String, usize, Result<Event
                 text.push_str(&more);
                 tokens += new.len();
             }
-            Ok(Event::Started { .. } | Event::Prefill { .. }) => {}
+            Ok(Event::Started { .. } | Event::Prefill { .. } | Event::Prompt { .. }) => {}
             Ok(last) => {
                 assert!(generation.next().await.is_none(), "nothing comes after the last event");
                 return (text, tokens, Ok(last));
