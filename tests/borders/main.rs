@@ -21,6 +21,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("minisign-verify", &["onebit-loader"]),
     ("llama-cpp-sys-2", &["onebit-plugin-vulkan-ggml"]),
     ("minijinja", &["onebit-http"]),
+    ("llguidance", &["onebit-engine"]),
 ];
 
 /// A package of ours, and the packages of ours that it must not depend on.

@@ -103,8 +103,9 @@ pub struct Reasoning {
 
 /// How to choose the next token. `Default` is greedy without penalties.
 ///
-/// Order: logit bias → penalties → (log-probabilities are taken here) → temperature 0 ⇒ argmax, else top-k → typical → top-p → min-p →
-/// temperature → draw.
+/// Order: logit bias → penalties → constraint → (log-probabilities are taken here) → temperature 0 ⇒ argmax, else top-k → typical → top-p →
+/// min-p → temperature → draw. So with a constraint the log-probabilities are those of the tokens it allows, and only such are named as
+/// alternatives. A token that is written by force (the end of a reasoning whose budget is spent) has the log-probability it would have had.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// 0 = greedy.
@@ -162,7 +163,8 @@ pub enum Event {
         /// Tokens computed so far.
         done: u32,
     },
-    /// The prompt with its log-probabilities. Only with `prompt_logprobs`; once, when the prompt is computed and before the first `Delta`.
+    /// The prompt with its log-probabilities, of the model's own distribution: neither bias nor penalties touch it. Only with
+    /// `prompt_logprobs`; once, when the prompt is computed and before the first `Delta`.
     Prompt {
         /// All tokens of the prompt; the first has no log-probability.
         tokens: Vec<TokenOut>,
@@ -193,7 +195,7 @@ pub struct TokenOut {
 /// Log-probabilities at one position, natural logarithm, finite (−9999 for "never").
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TokenLogprob {
-    /// Bytes of the chosen token.
+    /// Bytes of the chosen token. Those of a control token are its text in a prompt and with `control_text`, otherwise it has none.
     pub bytes: Vec<u8>,
     /// Of the chosen token.
     pub logprob: f32,

@@ -92,7 +92,7 @@ impl Toy {
     }
 
     /// The logits after `history`.
-    fn row(&self, history: &[TokenId], out: &mut Vec<f32>) {
+    pub(crate) fn row(&self, history: &[TokenId], out: &mut Vec<f32>) {
         let hash = history.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, token| mix(hash ^ u64::from(*token)));
         for id in 0..u64::from(SIZE) {
             let noise = (mix(hash ^ (id << 32)) >> 40) as f32 / (1u64 << 24) as f32;
@@ -264,6 +264,8 @@ pub(crate) struct Said {
     pub(crate) deltas: usize,
     pub(crate) prompt_tokens: Option<u32>,
     pub(crate) prefill: Vec<u32>,
+    /// Told before the first text, if it was.
+    pub(crate) prompt: Option<Vec<TokenOut>>,
     pub(crate) end: Event,
 }
 
@@ -302,6 +304,7 @@ impl Stream {
             deltas: 0,
             prompt_tokens: None,
             prefill: Vec::new(),
+            prompt: None,
             end: Event::Prefill { done: 0 },
         };
         loop {
@@ -310,6 +313,10 @@ impl Stream {
                     assert_eq!(said.prompt_tokens.replace(prompt_tokens), None, "started twice");
                 }
                 Event::Prefill { done } => said.prefill.push(done),
+                Event::Prompt { tokens } => {
+                    assert_eq!(said.deltas, 0, "the prompt after text");
+                    assert_eq!(said.prompt.replace(tokens), None, "the prompt twice");
+                }
                 Event::Delta { text, tokens } => {
                     said.text.push_str(&text);
                     said.tokens.extend(tokens);

@@ -1,7 +1,7 @@
 //! The engine: one thread that computes, and the handle the rest of the process holds.
 //!
-//! A request is checked and tokenised on the thread that submits it (a long text on a helper thread), so that a huge prompt never stands
-//! in the way of running answers. From there on only the engine's thread touches it. Every request ends with exactly one
+//! A request is checked and tokenised on the thread that submits it (a long text and a constraint on helper threads), so that neither a
+//! huge prompt nor a huge grammar stands in the way of running answers. From there on only the engine's thread touches it. Every request ends with exactly one
 //! [`Event::Finished`](crate::Event::Finished) or [`Event::Failed`](crate::Event::Failed), whatever happens: see [`reply`].
 
 mod embed;
@@ -24,6 +24,7 @@ use crossbeam_channel::{Sender, unbounded};
 use onebit_loader::CancelFlag;
 
 use crate::backend::{Embed, Forward, LoadedSession, Vocabulary};
+use crate::guide::Desk;
 use crate::prompt::{self, Purpose};
 use crate::request::{EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, RequestId, TokenId};
 use facts::Tokens;
@@ -40,6 +41,10 @@ const DEFAULT_BATCH: u32 = 2048;
 
 /// Text up to this size is tokenised by the thread that submits it: it takes less time than to hand it over twice.
 const INLINE_TEXT_BYTES: usize = 8 * 1024;
+
+/// Stacks of the helper threads. Compiling a grammar recurses as deep as the grammar's bounds allow.
+const TEXT_STACK_BYTES: usize = 2 * 1024 * 1024;
+const GRAMMAR_STACK_BYTES: usize = 64 * 1024 * 1024;
 
 /// How to run a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,8 +137,14 @@ pub struct Engine {
 struct Generation {
     preparer: Preparer,
     commands: Sender<Command>,
-    drafts: Option<Sender<Draft>>,
+    helpers: Option<Helpers>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// Where drafts go that take long to prepare.
+struct Helpers {
+    texts: Sender<Draft>,
+    grammars: Sender<Draft>,
 }
 
 impl Engine {
@@ -285,7 +296,7 @@ impl Drop for Engine {
         self.shared.abort.set();
         self.wake();
         if let Some(mut generation) = self.generation.take() {
-            generation.drafts = None;
+            generation.helpers = None;
             for thread in generation.threads.drain(..) {
                 if thread.join().is_err() {
                     tracing::error!("a thread of the engine panicked");
@@ -300,42 +311,47 @@ impl Generation {
         let limits = session.limits();
         let preparer = Preparer::new(Arc::clone(&shared), Arc::clone(&tokens), limits);
         let (commands, inbox) = unbounded();
-        let (drafts, long_texts) = unbounded::<Draft>();
-        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(body)
-                .map_err(|error| EngineError::Internal(format!("the thread {name} could not be started: {error}")))
-        };
-        let helper = {
+        let desk = Desk::open(limits.sequences as usize)?;
+        let helper = |name: &str, stack: usize| {
+            let (drafts, inbox) = unbounded::<Draft>();
             let (preparer, commands, shared) = (preparer.clone(), commands.clone(), Arc::clone(&shared));
-            spawn(
-                "onebit-tokenise",
-                Box::new(move || {
-                    for draft in long_texts {
-                        if catch_unwind(AssertUnwindSafe(|| preparer.hand_over(draft, &commands))).is_err() {
-                            shared.fail(&EngineError::Internal("a panic while a prompt was tokenised".into()));
-                        }
-                        shared.flush();
+            let body = move || {
+                for draft in inbox {
+                    if catch_unwind(AssertUnwindSafe(|| preparer.hand_over(draft, &commands))).is_err() {
+                        shared.fail(&EngineError::Internal("a panic while a request was prepared".into()));
                     }
-                }),
-            )?
+                    shared.flush();
+                }
+            };
+            spawn(name, stack, body).map(|thread| (drafts, thread))
         };
-        let scheduler = Scheduler::new(session, shared, tokens, inbox);
-        let engine = spawn("onebit-engine", Box::new(move || scheduler.run()))?;
-        // The helper is joined first: after it nobody can send the engine a request.
-        Ok(Self { preparer, commands, drafts: Some(drafts), threads: vec![helper, engine] })
+        let (texts, text_thread) = helper("onebit-tokenise", TEXT_STACK_BYTES)?;
+        let (grammars, grammar_thread) = helper("onebit-grammar", GRAMMAR_STACK_BYTES)?;
+        let scheduler = Scheduler::new(session, shared, tokens, desk, inbox);
+        let engine = spawn("onebit-engine", TEXT_STACK_BYTES, move || scheduler.run())?;
+        // The helpers are joined first: after them nobody can send the engine a request.
+        let threads = vec![text_thread, grammar_thread, engine];
+        Ok(Self { preparer, commands, helpers: Some(Helpers { texts, grammars }), threads })
     }
 
     fn submit(&self, draft: Draft) {
-        if prompt::text_bytes(&draft.request.prompt) <= INLINE_TEXT_BYTES {
+        let constrained = draft.request.constraint.is_some();
+        if !constrained && prompt::text_bytes(&draft.request.prompt) <= INLINE_TEXT_BYTES {
             self.preparer.hand_over(draft, &self.commands);
-        } else if let Some(drafts) = &self.drafts
-            && let Err(lost) = drafts.send(draft)
+        } else if let Some(helpers) = &self.helpers
+            && let Err(lost) = if constrained { &helpers.grammars } else { &helpers.texts }.send(draft)
         {
-            lost.into_inner().reply.end(Event::Failed(EngineError::Internal("the thread that tokenises has ended".into())));
+            lost.into_inner().reply.end(Event::Failed(EngineError::Internal("the thread that prepares requests has ended".into())));
         }
     }
+}
+
+fn spawn(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, EngineError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(stack)
+        .spawn(body)
+        .map_err(|error| EngineError::Internal(format!("the thread {name} could not be started: {error}")))
 }
 
 /// How large a session is opened.

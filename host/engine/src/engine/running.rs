@@ -8,9 +8,22 @@ use std::time::{Duration, Instant};
 use super::facts::Tokens;
 use super::prepare::Job;
 use super::reply::Reply;
+use crate::guide::{Allowed, Desk, Guided};
 use crate::request::{EngineError, Event, FinishReason, Finished, Timings, TokenId, TokenLogprob, TokenOut, Usage};
-use crate::sampling::{Choice, Sampler, Scratch};
+use crate::sampling::{self, BadLogits, Choice, Sampler, Score, Scratch};
 use crate::text::{Answer, Pieces, Shown};
+
+/// What the engine's thread has for all its requests.
+pub(crate) struct Tools<'a> {
+    /// Buffers of the sampler.
+    pub(crate) scratch: &'a mut Scratch,
+    /// Bytes of tokens.
+    pub(crate) pieces: &'a mut Pieces,
+    /// Which tokens end an answer.
+    pub(crate) special: &'a Tokens,
+    /// Where guides are asked.
+    pub(crate) desk: &'a Desk,
+}
 
 /// A request in a slot.
 pub(crate) struct Running {
@@ -27,6 +40,11 @@ pub(crate) struct Running {
     made: u32,
     stop: Vec<String>,
     ignore_eos: bool,
+    control_text: bool,
+    /// Says what may come next; `None` = everything.
+    guide: Option<Guided>,
+    /// The prompt with the log-probabilities so far, until it is told.
+    scored: Option<Scored>,
     sampler: Sampler,
     answer: Answer,
     arrived: Instant,
@@ -34,14 +52,26 @@ pub(crate) struct Running {
     first_token: Option<Instant>,
 }
 
+/// Tokens of a prompt whose log-probabilities are known; the first has none.
+struct Scored {
+    alternatives: u32,
+    tokens: Vec<TokenOut>,
+}
+
 impl Running {
-    /// Gives a job its slot and says so.
-    pub(crate) fn start(job: Job, order: u64) -> Self {
-        let Job { prompt, limit, sampling, logprobs, stop, ignore_eos, mut reply, arrived } = job;
+    /// Gives a job its slot and says so. What its first token may be is found out while the prompt is computed.
+    pub(crate) fn start(job: Job, order: u64, desk: &Desk) -> Self {
+        let Job { prompt, limit, sampling, logprobs, stop, ignore_eos, guide, control_text, prompt_logprobs, mut reply, arrived } = job;
         let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
         reply.event(Event::Started { prompt_tokens });
         Self {
             order,
+            control_text,
+            guide: guide.map(|guide| desk.ask(guide, None)),
+            scored: prompt_logprobs.map(|alternatives| Scored {
+                alternatives,
+                tokens: prompt.first().map(|token| TokenOut { id: *token, logprob: None }).into_iter().collect(),
+            }),
             sampler: Sampler::new(sampling, logprobs, &prompt),
             answer: Answer::new(&stop),
             tokens: prompt,
@@ -63,9 +93,20 @@ impl Running {
         self.tokens.len() - self.computed
     }
 
-    /// Only the prompt was asked for: no logits are.
-    pub(crate) fn wants_tokens(&self) -> bool {
-        self.limit > 0
+    /// The log-probabilities of its prompt are asked for, and not told yet.
+    pub(crate) fn scores_prompt(&self) -> bool {
+        self.scored.is_some()
+    }
+
+    /// The logits after the token at `position` are needed: for the next token, or for the log-probability of the next one of the prompt.
+    pub(crate) fn wants_logits(&self, position: usize) -> bool {
+        let chooses = position + 1 == self.tokens.len() && self.limit > 0;
+        chooses || self.scores(position)
+    }
+
+    fn scores(&self, position: usize) -> bool {
+        let next = position + 1;
+        self.scored.as_ref().is_some_and(|scored| next >= scored.tokens.len() && next < self.prompt_tokens as usize)
     }
 
     /// Its first rows are about to be computed.
@@ -74,46 +115,111 @@ impl Running {
     }
 
     /// The state holds `rows` more tokens. Says how far the prompt is, while it is not done.
-    pub(crate) fn computed(&mut self, rows: usize) {
+    fn computed(&mut self, rows: usize) {
         self.computed += rows;
         if self.computed < self.tokens.len() && self.made == 0 {
             self.reply.event(Event::Prefill { done: u32::try_from(self.computed).unwrap_or(u32::MAX) });
         }
     }
 
-    /// Chooses the next token from its logits and shows what can be shown. With `Some` the request is over.
-    pub(crate) fn advance(&mut self, logits: &[f32], scratch: &mut Scratch, pieces: &mut Pieces, special: &Tokens) -> Option<Event> {
-        let Choice { token, logprob } = match self.sampler.choose(logits, scratch) {
-            Ok(choice) => choice,
-            Err(bad) => {
-                return Some(Event::Failed(EngineError::Plugin { status: "internal".into(), message: bad.to_string() }));
+    /// The state holds `rows` more tokens, of which those that [`wants_logits`](Self::wants_logits) have `logits`: the prompt is scored,
+    /// and if nothing is left to compute, the next token is chosen. With `Some` the request is over.
+    pub(crate) fn advance<'a>(
+        &mut self,
+        rows: usize,
+        logits: &mut impl Iterator<Item = &'a [f32]>,
+        tools: &mut Tools<'_>,
+    ) -> Option<Event> {
+        let from = self.computed;
+        self.computed(rows);
+        let mut last = None;
+        for position in from..self.computed {
+            if !self.wants_logits(position) {
+                continue;
             }
+            let row = logits.next()?;
+            if self.scores(position)
+                && let Err(error) = self.score(position, row, tools)
+            {
+                return Some(Event::Failed(error));
+            }
+            last = Some(row);
+        }
+        if self.pending() > 0 {
+            return None;
+        }
+        if let Some(scored) = self.scored.take() {
+            self.reply.event(Event::Prompt { tokens: scored.tokens });
+        }
+        match last.filter(|_| self.limit > 0) {
+            Some(row) => self.choose(row, tools).unwrap_or_else(|error| Some(Event::Failed(error))),
+            None => Some(self.finished(FinishReason::Length)),
+        }
+    }
+
+    /// The log-probability of the token of the prompt that comes after `position`.
+    fn score(&mut self, position: usize, row: &[f32], tools: &mut Tools<'_>) -> Result<(), EngineError> {
+        let token = self.tokens[position + 1];
+        let alternatives = self.scored.as_ref().map_or(0, |scored| scored.alternatives);
+        let score = sampling::score(row, token, alternatives, tools.scratch).map_err(bad_logits)?;
+        // A prompt's control tokens are as much a part of it as its text.
+        let logprob = Some(named(token, score, true, tools.pieces)?);
+        if let Some(scored) = &mut self.scored {
+            scored.tokens.push(TokenOut { id: token, logprob });
+        }
+        Ok(())
+    }
+
+    /// Chooses the next token from its logits and shows what can be shown. With `Some` the request is over.
+    fn choose(&mut self, logits: &[f32], tools: &mut Tools<'_>) -> Result<Option<Event>, EngineError> {
+        let (guide, allowed) = match self.guide.take() {
+            None => (None, Allowed::Any),
+            Some(asked) => asked.wait().map(|(guide, allowed)| (Some(guide), allowed))?,
+        };
+        let Choice { token, logprob } = match &allowed {
+            Allowed::Complete => return Ok(Some(self.ended())),
+            Allowed::Forced(token) => self.sampler.force(logits, *token, tools.scratch).map_err(bad_logits)?,
+            Allowed::Any => self.sampler.choose(logits, None, tools.scratch).map_err(bad_logits)?,
+            Allowed::Only(mask) => self.sampler.choose(logits, Some(mask), tools.scratch).map_err(|bad| match bad {
+                BadLogits::AllForbidden => EngineError::Constraint("the model rules out every token that it allows".to_owned()),
+                BadLogits::NotFinite => bad_logits(bad),
+            })?,
         };
         self.first_token.get_or_insert_with(Instant::now);
         self.made += 1;
-        if special.ends(token) && !self.ignore_eos {
-            let rest = self.answer.finish();
-            self.show(rest);
-            return Some(self.finished(FinishReason::EndOfGeneration));
+        if tools.special.ends(token) && !self.ignore_eos {
+            return Ok(Some(self.ended()));
         }
-        match self.take(token, logprob, pieces) {
-            Ok((shown, Some(stop))) => {
-                self.show(shown);
-                let stop = self.stop.get(stop).cloned().unwrap_or_default();
-                Some(self.finished(FinishReason::StopString(stop)))
+        let (shown, stop) = self.take(token, logprob, tools.pieces)?;
+        self.show(shown);
+        if let Some(stop) = stop {
+            let stop = self.stop.get(stop).cloned().unwrap_or_default();
+            return Ok(Some(self.finished(FinishReason::StopString(stop))));
+        }
+        self.tokens.push(token);
+        self.guide = guide.filter(|guide| !guide.is_free()).map(|guide| tools.desk.ask(guide, Some(token)));
+        match self.made >= self.limit {
+            true => self.full().map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// The model or its constraint ended the answer.
+    fn ended(&mut self) -> Event {
+        let rest = self.answer.finish();
+        self.show(rest);
+        self.finished(FinishReason::EndOfGeneration)
+    }
+
+    /// No more tokens may be made. An answer that is complete with its last one was not cut.
+    fn full(&mut self) -> Result<Event, EngineError> {
+        match self.guide.take().map(Guided::wait).transpose()? {
+            Some((_, Allowed::Complete)) => Ok(self.ended()),
+            _ => {
+                let rest = self.answer.finish();
+                self.show(rest);
+                Ok(self.finished(FinishReason::Length))
             }
-            Ok((mut shown, None)) => {
-                let full = self.made >= self.limit;
-                if full {
-                    let rest = self.answer.finish();
-                    shown.text.push_str(&rest.text);
-                    shown.tokens.extend(rest.tokens);
-                }
-                self.show(shown);
-                self.tokens.push(token);
-                full.then(|| self.finished(FinishReason::Length))
-            }
-            Err(error) => Some(Event::Failed(error)),
         }
     }
 
@@ -134,23 +240,9 @@ impl Running {
         })
     }
 
-    fn take(
-        &mut self,
-        token: TokenId,
-        logprob: Option<(f32, Vec<(TokenId, f32)>)>,
-        pieces: &mut Pieces,
-    ) -> Result<(Shown, Option<usize>), EngineError> {
-        let logprob = match logprob {
-            None => None,
-            Some((logprob, best)) => {
-                let mut top = Vec::with_capacity(best.len());
-                for (token, logprob) in best {
-                    top.push((token, pieces.of(token)?.to_vec(), logprob));
-                }
-                Some(TokenLogprob { bytes: pieces.of(token)?.to_vec(), logprob, top })
-            }
-        };
-        Ok(self.answer.push(TokenOut { id: token, logprob }, pieces.of(token)?))
+    fn take(&mut self, token: TokenId, score: Option<Score>, pieces: &mut Pieces) -> Result<(Shown, Option<usize>), EngineError> {
+        let logprob = score.map(|score| named(token, score, self.control_text, pieces)).transpose()?;
+        Ok(self.answer.push(TokenOut { id: token, logprob }, pieces.of(token, self.control_text)?))
     }
 
     fn show(&mut self, shown: Shown) {
@@ -158,4 +250,16 @@ impl Running {
             self.reply.event(Event::Delta { text: shown.text, tokens: shown.tokens });
         }
     }
+}
+
+fn named(token: TokenId, (logprob, best): Score, control: bool, pieces: &mut Pieces) -> Result<TokenLogprob, EngineError> {
+    let mut top = Vec::with_capacity(best.len());
+    for (token, logprob) in best {
+        top.push((token, pieces.of(token, control)?.to_vec(), logprob));
+    }
+    Ok(TokenLogprob { bytes: pieces.of(token, control)?.to_vec(), logprob, top })
+}
+
+fn bad_logits(bad: BadLogits) -> EngineError {
+    EngineError::Plugin { status: "internal".into(), message: bad.to_string() }
 }

@@ -17,16 +17,20 @@ use super::facts::Tokens;
 use super::pace::{Pace, STEP};
 use super::plan::{Pending, Share, plan};
 use super::prepare::Job;
-use super::running::Running;
+use super::running::{Running, Tools};
 use super::shared::Shared;
 use crate::backend::{Fault, Forward, ForwardLimits, Rows};
-use crate::request::{EngineError, Event, FinishReason, TokenId};
+use crate::guide::Desk;
+use crate::request::{EngineError, Event, TokenId};
 use crate::sampling::Scratch;
 use crate::text::Pieces;
 
 /// Waits for a busy plugin in a row before a request is given up, and the longest of them.
 const BUSY_LIMIT: u32 = 50;
 const BUSY_WAIT: Duration = Duration::from_millis(100);
+
+/// Rows of a step for a prompt whose every row has logits: those of a whole batch would fill gigabytes.
+const SCORED_ROWS: usize = 256;
 
 /// How long a first request waits for company: one over this part of its prompt's time, and never longer than that.
 const GATHER_SHARE: u32 = 50;
@@ -68,11 +72,12 @@ pub(crate) struct Scheduler {
     shares: Vec<Share>,
     scratch: Scratch,
     pieces: Pieces,
+    desk: Desk,
 }
 
 impl Scheduler {
     /// With empty slots.
-    pub(crate) fn new(session: Box<dyn Forward>, shared: Arc<Shared>, tokens: Arc<Tokens>, inbox: Receiver<Command>) -> Self {
+    pub(crate) fn new(session: Box<dyn Forward>, shared: Arc<Shared>, tokens: Arc<Tokens>, desk: Desk, inbox: Receiver<Command>) -> Self {
         let limits = session.limits();
         Self {
             session,
@@ -90,6 +95,7 @@ impl Scheduler {
             batch: Batch::default(),
             shares: Vec::new(),
             scratch: Scratch::default(),
+            desk,
         }
     }
 
@@ -189,7 +195,7 @@ impl Scheduler {
             {
                 self.admitted += 1;
                 self.shared.active.fetch_add(1, Ordering::Relaxed);
-                self.slots[slot] = Some(Running::start(job, self.admitted));
+                self.slots[slot] = Some(Running::start(job, self.admitted, &self.desk));
             }
         }
         Ok(())
@@ -204,7 +210,11 @@ impl Scheduler {
             .slots
             .iter()
             .enumerate()
-            .filter_map(|(slot, running)| running.as_ref().map(|r| Pending { slot, order: r.order, rows: r.pending() }))
+            .filter_map(|(slot, running)| running.as_ref().map(|running| (slot, running)))
+            .map(|(slot, running)| {
+                let most = if running.scores_prompt() { SCORED_ROWS } else { usize::MAX };
+                Pending { slot, order: running.order, rows: running.pending().min(most) }
+            })
             .collect();
         if pending.is_empty() {
             return Ok(());
@@ -264,21 +274,12 @@ impl Scheduler {
             Ok(logits) => {
                 self.pace.record(rows, prompt_rows, begin.elapsed());
                 self.busy = 0;
-                let mut logits = logits.chunks_exact(width.max(1));
+                let mut logits = logits.chunks_exact(width.max(1)).map(|row| &row[..self.vocabulary]);
+                let mut tools = Tools { scratch: &mut self.scratch, pieces: &mut self.pieces, special: &self.tokens, desk: &self.desk };
                 for share in shares {
                     let Some(running) = self.slots[share.slot].as_mut() else { continue };
                     running.reply.set_in_batch(false);
-                    running.computed(share.rows);
-                    if running.pending() > 0 {
-                        continue;
-                    }
-                    let end = match running.wants_tokens() {
-                        false => Some(running.finished(FinishReason::Length)),
-                        true => logits
-                            .next()
-                            .and_then(|row| running.advance(&row[..self.vocabulary], &mut self.scratch, &mut self.pieces, &self.tokens)),
-                    };
-                    over.extend(end.map(|event| (share.slot, event)));
+                    over.extend(running.advance(share.rows, &mut logits, &mut tools).map(|event| (share.slot, event)));
                 }
                 Ok(())
             }
@@ -308,13 +309,7 @@ impl Scheduler {
             // Positions fit: a request is never longer than the context, which is a u32.
             batch.positions.extend((running.computed..end).map(|position| position as u32));
             batch.sequences.extend(std::iter::repeat_n(share.slot as u32, share.rows));
-            batch.wants_logits.extend(std::iter::repeat_n(false, share.rows));
-            if end == running.tokens.len()
-                && running.wants_tokens()
-                && let Some(last) = batch.wants_logits.last_mut()
-            {
-                *last = true;
-            }
+            batch.wants_logits.extend((running.computed..end).map(|position| running.wants_logits(position)));
         }
     }
 

@@ -3,4 +3,5 @@
 mod answers;
 mod ends;
 mod faults;
+mod prompts;
 mod sharing;

@@ -13,7 +13,7 @@ fn invalid(param: &str, message: String) -> EngineError {
 ///
 /// # Errors
 /// [`EngineError::InvalidRequest`] for the first that does not.
-pub(crate) fn check(sampling: &Sampling, logprobs: Option<u32>, vocabulary: u32) -> Result<(), EngineError> {
+pub(crate) fn check(sampling: &Sampling, logprobs: Option<u32>, prompt_logprobs: Option<u32>, vocabulary: u32) -> Result<(), EngineError> {
     let ranges = [
         ("temperature", sampling.temperature, 0.0, f32::MAX),
         ("top_p", sampling.top_p, 0.0, 1.0),
@@ -46,11 +46,13 @@ pub(crate) fn check(sampling: &Sampling, logprobs: Option<u32>, vocabulary: u32)
             return Err(invalid("logit_bias", format!("logit_bias of token {token} is {bias}; it must be from -100 to 100")));
         }
     }
-    if let Some(count) = logprobs.filter(|count| *count > MOST_LOGPROBS.min(vocabulary)) {
-        return Err(invalid(
-            "logprobs",
-            format!("{count} alternatives per token were asked for; at most {} are given", MOST_LOGPROBS.min(vocabulary)),
-        ));
+    for (name, asked) in [("logprobs", logprobs), ("prompt_logprobs", prompt_logprobs)] {
+        if let Some(count) = asked.filter(|count| *count > MOST_LOGPROBS.min(vocabulary)) {
+            return Err(invalid(
+                name,
+                format!("{count} alternatives per token were asked for; at most {} are given", MOST_LOGPROBS.min(vocabulary)),
+            ));
+        }
     }
     Ok(())
 }
@@ -60,7 +62,7 @@ mod tests {
     use super::*;
 
     fn param(sampling: Sampling) -> Option<String> {
-        match check(&sampling, None, 100) {
+        match check(&sampling, None, None, 100) {
             Err(EngineError::InvalidRequest { param, .. }) => param,
             other => panic!("{other:?}"),
         }
@@ -71,7 +73,7 @@ mod tests {
         for bad in [vec![(9_999_999, 1.0)], vec![(100, 0.0)], vec![(1, 101.0)], vec![(1, -101.0)], vec![(1, f32::NAN)]] {
             assert_eq!(param(Sampling { logit_bias: bad, ..Sampling::default() }).as_deref(), Some("logit_bias"));
         }
-        assert_eq!(check(&Sampling { logit_bias: vec![(99, -100.0), (0, 100.0)], ..Sampling::default() }, None, 100), Ok(()));
+        assert_eq!(check(&Sampling { logit_bias: vec![(99, -100.0), (0, 100.0)], ..Sampling::default() }, None, None, 100), Ok(()));
     }
 
     #[test]
@@ -81,7 +83,8 @@ mod tests {
         assert_eq!(param(Sampling { temperature: f32::INFINITY, ..Sampling::default() }).as_deref(), Some("temperature"));
         assert_eq!(param(Sampling { top_p: 1.1, ..Sampling::default() }).as_deref(), Some("top_p"));
         assert_eq!(param(Sampling { repetition_penalty: 0.0, ..Sampling::default() }).as_deref(), Some("repetition_penalty"));
-        assert!(check(&Sampling::default(), Some(129), 1000).is_err());
-        assert!(check(&Sampling::default(), Some(0), 1000).is_ok());
+        assert!(check(&Sampling::default(), Some(129), None, 1000).is_err());
+        assert!(check(&Sampling::default(), None, Some(129), 1000).is_err());
+        assert!(check(&Sampling::default(), Some(0), Some(128), 1000).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! From logits to the next token.
 //!
-//! The order is fixed and documented at [`Sampling`]: logit bias → penalties → log-probabilities are taken here → temperature 0 takes
+//! The order is fixed and documented at [`Sampling`]: logit bias → penalties → mask → log-probabilities are taken here → temperature 0 takes
 //! the best, else top-k → typical → top-p → min-p → temperature → draw. One idea a file: [`check`] refuses settings that mean nothing,
 //! [`adjust`] changes logits, [`row`] reads a whole row fast, [`filters`] narrow the choice, [`draw`] chooses.
 //!
@@ -21,6 +21,7 @@ use adjust::Adjust;
 use draw::Dice;
 use filters::Candidate;
 
+use crate::guide::Mask;
 use crate::request::{Sampling, TokenId};
 
 /// Log-probabilities below this are written as this: JSON has no infinity.
@@ -45,13 +46,16 @@ pub(crate) enum BadLogits {
     AllForbidden,
 }
 
+/// The log-probability of a token, and the best alternatives.
+pub(crate) type Score = (f32, Vec<(TokenId, f32)>);
+
 /// A token and what was asked to be known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choice {
     /// Which.
     pub(crate) token: TokenId,
     /// With `logprobs`: its own, and the best alternatives.
-    pub(crate) logprob: Option<(f32, Vec<(TokenId, f32)>)>,
+    pub(crate) logprob: Option<Score>,
 }
 
 /// Chooses the tokens of one request.
@@ -69,18 +73,40 @@ impl Sampler {
         Self { adjust: Adjust::new(&settings, prompt), dice: Dice::new(settings.seed), settings, logprobs }
     }
 
-    /// Chooses from a row (one logit per token of the vocabulary) and remembers the choice for the penalties.
-    pub(crate) fn choose(&mut self, logits: &[f32], scratch: &mut Scratch) -> Result<Choice, BadLogits> {
+    /// Chooses from a row (one logit per token of the vocabulary), only of the tokens of `mask` if there is one, and remembers the choice
+    /// for the penalties.
+    pub(crate) fn choose(&mut self, logits: &[f32], mask: Option<&Mask>, scratch: &mut Scratch) -> Result<Choice, BadLogits> {
+        self.adjusted(logits, mask, scratch, |sampler, row, scratch| sampler.choose_adjusted(row, scratch))
+    }
+
+    /// Takes `token` without a choice, as if it had been chosen.
+    pub(crate) fn force(&mut self, logits: &[f32], token: TokenId, scratch: &mut Scratch) -> Result<Choice, BadLogits> {
+        self.adjusted(logits, None, scratch, |sampler, row, scratch| {
+            let logprob = sampler.logprobs.map(|count| score(row, token, count, scratch)).transpose()?;
+            Ok(Choice { token, logprob })
+        })
+    }
+
+    fn adjusted(
+        &mut self,
+        logits: &[f32],
+        mask: Option<&Mask>,
+        scratch: &mut Scratch,
+        choose: impl FnOnce(&mut Self, &[f32], &mut Scratch) -> Result<Choice, BadLogits>,
+    ) -> Result<Choice, BadLogits> {
         let mut adjusted = std::mem::take(&mut scratch.row);
-        let row = if self.adjust.is_off() {
+        let row = if self.adjust.is_off() && mask.is_none() {
             logits
         } else {
             adjusted.clear();
             adjusted.extend_from_slice(logits);
             self.adjust.apply(&mut adjusted);
+            if let Some(mask) = mask {
+                forbid(&mut adjusted, mask);
+            }
             adjusted.as_slice()
         };
-        let choice = self.choose_adjusted(row, scratch);
+        let choice = choose(self, row, scratch);
         scratch.row = adjusted;
         if let Ok(choice) = &choice {
             self.adjust.accept(choice.token);
@@ -98,14 +124,36 @@ impl Sampler {
                 filters::Kept::Some => self.dice.draw(&scratch.candidates, self.settings.temperature),
             }
         };
-        let logprob = self.logprobs.map(|count| {
-            let normaliser = best.logit + (row::sum_exp(row, best.logit).ln() as f32);
-            select::top(row, count as usize, &mut scratch.candidates);
-            let logprob = |logit: f32| (logit - normaliser).clamp(LOGPROB_FLOOR, 0.0);
-            let top = scratch.candidates.iter().map(|c| (c.token, logprob(c.logit))).collect();
-            (row.get(token as usize).map_or(LOGPROB_FLOOR, |logit| logprob(*logit)), top)
-        });
+        let logprob = self.logprobs.map(|count| score(row, token, count, scratch)).transpose()?;
         Ok(Choice { token, logprob })
+    }
+}
+
+/// The log-probability of `token` in a row, and of the `count` best tokens. Forbidden tokens are never among those.
+pub(crate) fn score(row: &[f32], token: TokenId, count: u32, scratch: &mut Scratch) -> Result<Score, BadLogits> {
+    let best = row::best(row)?;
+    let normaliser = best.logit + (row::sum_exp(row, best.logit).ln() as f32);
+    select::top(row, count as usize, &mut scratch.candidates);
+    let logprob = |logit: f32| (logit - normaliser).clamp(LOGPROB_FLOOR, 0.0);
+    let top = scratch.candidates.iter().map(|c| (c.token, logprob(c.logit))).collect();
+    Ok((row.get(token as usize).map_or(LOGPROB_FLOOR, |logit| logprob(*logit)), top))
+}
+
+/// Forbids what is not in `mask`. Most words of a mask are all ones or all zeros.
+fn forbid(row: &mut [f32], mask: &Mask) {
+    let words = mask.as_slice();
+    for (index, logits) in row.chunks_mut(u32::BITS as usize).enumerate() {
+        match words.get(index).copied().unwrap_or(0) {
+            u32::MAX => {}
+            0 => logits.fill(f32::NEG_INFINITY),
+            word => {
+                for (bit, logit) in logits.iter_mut().enumerate() {
+                    if word & (1 << bit) == 0 {
+                        *logit = f32::NEG_INFINITY;
+                    }
+                }
+            }
+        }
     }
 }
 

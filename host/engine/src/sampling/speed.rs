@@ -41,7 +41,7 @@ fn speed() {
             let mut times: Vec<f64> = (0..100)
                 .map(|_| {
                     let begin = Instant::now();
-                    std::hint::black_box(sampler.choose(std::hint::black_box(row), &mut scratch)).expect("a token");
+                    std::hint::black_box(sampler.choose(std::hint::black_box(row), None, &mut scratch)).expect("a token");
                     begin.elapsed().as_secs_f64() * 1e6
                 })
                 .collect();

@@ -17,7 +17,7 @@ fn noise(seed: u64, size: usize) -> Vec<f32> {
 }
 
 fn choose(settings: &Sampling, row: &[f32]) -> TokenId {
-    Sampler::new(settings.clone(), None, &[]).choose(row, &mut Scratch::default()).expect("a token").token
+    Sampler::new(settings.clone(), None, &[]).choose(row, None, &mut Scratch::default()).expect("a token").token
 }
 
 fn probabilities(row: &[f32], temperature: f64) -> Vec<f64> {
@@ -34,7 +34,7 @@ fn follows(settings: &Sampling, row: &[f32], expected: &[f64]) {
     let mut scratch = Scratch::default();
     let mut counts = vec![0usize; row.len()];
     for _ in 0..DRAWS {
-        counts[sampler.choose(row, &mut scratch).expect("a token").token as usize] += 1;
+        counts[sampler.choose(row, None, &mut scratch).expect("a token").token as usize] += 1;
     }
     let mut chi = 0.0;
     let mut degrees = -1.0f64;
@@ -140,14 +140,18 @@ fn a_forbidden_token_is_never_drawn_and_its_log_probability_is_finite() {
     row[50] = 1.0;
     follows(&Sampling { temperature: 1.5, ..Sampling::default() }, &row, &probabilities(&row, 1.5));
     let mut sampler = Sampler::new(Sampling::default(), Some(5), &[]);
-    let choice = sampler.choose(&row, &mut Scratch::default()).expect("a token");
+    let choice = sampler.choose(&row, None, &mut Scratch::default()).expect("a token");
     let (own, top) = choice.logprob.expect("asked for");
     assert!((own - 0.5f32.ln()).abs() < 1e-5);
     assert_eq!(top.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [3, 50], "only what can be chosen is an alternative");
 
     let far = [0.0, -1e9];
-    let top =
-        Sampler::new(Sampling::default(), Some(2), &[]).choose(&far, &mut Scratch::default()).expect("a token").logprob.expect("asked").1;
+    let top = Sampler::new(Sampling::default(), Some(2), &[])
+        .choose(&far, None, &mut Scratch::default())
+        .expect("a token")
+        .logprob
+        .expect("asked")
+        .1;
     assert_eq!(top[1], (1, LOGPROB_FLOOR));
 }
 
@@ -157,7 +161,7 @@ fn log_probabilities_do_not_depend_on_filters_or_temperature() {
     let exact = probabilities(&row, 1.0);
     let settings = Sampling { temperature: 0.3, top_k: 2, top_p: 0.5, seed: Some(1), ..Sampling::default() };
     let (_, top) =
-        Sampler::new(settings, Some(20), &[]).choose(&row, &mut Scratch::default()).expect("a token").logprob.expect("asked for");
+        Sampler::new(settings, Some(20), &[]).choose(&row, None, &mut Scratch::default()).expect("a token").logprob.expect("asked for");
     assert_eq!(top.len(), 20);
     for (token, logprob) in top {
         assert!((f64::from(logprob) - exact[token as usize].ln()).abs() < 1e-4);
@@ -170,7 +174,7 @@ fn penalties_push_repeated_tokens_down() {
     let settings = Sampling { frequency_penalty: 0.3, ..Sampling::default() };
     let mut sampler = Sampler::new(settings, None, &[]);
     let mut scratch = Scratch::default();
-    let made: Vec<TokenId> = (0..6).map(|_| sampler.choose(&row, &mut scratch).expect("a token").token).collect();
+    let made: Vec<TokenId> = (0..6).map(|_| sampler.choose(&row, None, &mut scratch).expect("a token").token).collect();
     assert_eq!(made, [0, 1, 0, 1, 0, 1]);
 }
 
@@ -178,7 +182,7 @@ fn penalties_push_repeated_tokens_down() {
 fn draws_of_a_seed_are_the_same_from_release_to_release() {
     let row = noise(5, 500);
     let mut sampler = Sampler::new(Sampling { temperature: 1.0, seed: Some(7), ..Sampling::default() }, None, &[]);
-    let made: Vec<TokenId> = (0..8).map(|_| sampler.choose(&row, &mut Scratch::default()).expect("a token").token).collect();
+    let made: Vec<TokenId> = (0..8).map(|_| sampler.choose(&row, None, &mut Scratch::default()).expect("a token").token).collect();
     assert_eq!(made, SEED_7);
 }
 
@@ -213,7 +217,7 @@ proptest! {
         let mut sampler = Sampler::new(settings, None, &[]);
         let mut scratch = Scratch::default();
         for _ in 0..20 {
-            let token = sampler.choose(&row, &mut scratch).expect("a token").token;
+            let token = sampler.choose(&row, None, &mut scratch).expect("a token").token;
             prop_assert!(allowed[token as usize] > 0.0, "token {} was not kept", token);
         }
     }
@@ -221,7 +225,7 @@ proptest! {
     #[test]
     fn odd_rows_never_panic(row in proptest::collection::vec(prop_oneof![any::<f32>(), Just(f32::NEG_INFINITY)], 0..200), temperature in 0.0f32..1e30, top_p in 0.0f32..=1.0, typical_p in 0.0f32..=1.0) {
         let settings = Sampling { temperature, top_p, typical_p, repetition_penalty: 1.3, ..Sampling::default() };
-        let outcome = Sampler::new(settings, Some(3), &[1, 2]).choose(&row, &mut Scratch::default());
+        let outcome = Sampler::new(settings, Some(3), &[1, 2]).choose(&row, None, &mut Scratch::default());
         if let Ok(choice) = outcome {
             prop_assert!((choice.token as usize) < row.len());
             prop_assert!(choice.logprob.is_some_and(|(own, top)| own.is_finite() && top.iter().all(|(_, p)| p.is_finite())));

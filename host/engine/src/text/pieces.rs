@@ -9,10 +9,10 @@ use std::sync::Arc;
 use crate::backend::{Fault, Vocabulary};
 use crate::request::TokenId;
 
-/// Bytes of tokens, as text: control tokens have none.
+/// Bytes of tokens, as text. Control tokens have none, unless their texts are asked for.
 pub(crate) struct Pieces {
     vocabulary: Arc<dyn Vocabulary>,
-    known: HashMap<TokenId, Box<[u8]>>,
+    known: HashMap<(TokenId, bool), Box<[u8]>>,
 }
 
 impl Pieces {
@@ -21,13 +21,13 @@ impl Pieces {
         Self { vocabulary, known: HashMap::new() }
     }
 
-    /// The bytes of `token`.
-    pub(crate) fn of(&mut self, token: TokenId) -> Result<&[u8], Fault> {
+    /// The bytes of `token`; with `control` of a control token its text.
+    pub(crate) fn of(&mut self, token: TokenId, control: bool) -> Result<&[u8], Fault> {
         use std::collections::hash_map::Entry;
-        match self.known.entry(token) {
+        match self.known.entry((token, control)) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(new) => {
-                let bytes = self.vocabulary.decode(&[token], false)?;
+                let bytes = self.vocabulary.decode(&[token], control)?;
                 Ok(new.insert(bytes.into()))
             }
         }

@@ -1,0 +1,149 @@
+//! Constraints become matchers, within bounds.
+//!
+//! A constraint is a stranger's program. Its text is bounded before it is parsed; what it is compiled to, and what one token may cost, is
+//! bounded by [`limits`]; it is compiled on a thread with room for deep recursion; and a panic in the compiler is this request's error.
+//! Nothing is ever approximated: a grammar that the compiler has a warning about is refused, because its warnings say which part of the
+//! grammar it is going to ignore.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use llguidance::TokenParser;
+use llguidance::api::{ParserLimits, TopLevelGrammar};
+use serde_json::Value;
+
+use super::lexicon::{Lexicon, Mask};
+use super::{finite, gbnf, schema};
+use crate::request::{Constraint, EngineError, TokenId};
+
+/// Bytes of text a constraint may have.
+const MOST_BYTES: usize = 512 * 1024;
+/// Brackets that may stand inside each other: what reads them recurses.
+const MOST_NESTING: usize = 200;
+
+/// What a grammar may cost: some tens of milliseconds to compile and per token, some tens of megabytes.
+pub(super) fn limits() -> ParserLimits {
+    ParserLimits {
+        max_items_in_row: 2000,
+        initial_lexer_fuel: 1_000_000,
+        step_lexer_fuel: 200_000,
+        step_max_items: 100_000,
+        max_lexer_states: 50_000,
+        max_grammar_size: 200_000,
+        precompute_large_lexemes: true,
+        verbose_errors: false,
+    }
+}
+
+/// Where an answer is in its grammar.
+pub(crate) struct Matcher(llguidance::Matcher);
+
+/// Compiles a constraint for a vocabulary.
+///
+/// # Errors
+/// [`EngineError::InvalidRequest`] in the compiler's words.
+pub(crate) fn compile(constraint: &Constraint, lexicon: &Lexicon) -> Result<Matcher, EngineError> {
+    let compiled = catch_unwind(AssertUnwindSafe(|| translated(constraint).and_then(|grammar| matcher(lexicon, grammar))));
+    compiled.unwrap_or_else(|_| Err("its compiler panicked".to_owned())).map_err(|message| EngineError::InvalidRequest {
+        message: format!("the constraint cannot be followed: {message}"),
+        param: Some("constraint".to_owned()),
+    })
+}
+
+fn translated(constraint: &Constraint) -> Result<TopLevelGrammar, String> {
+    let (Constraint::JsonSchema(text) | Constraint::Regex(text) | Constraint::Lark(text) | Constraint::Gbnf(text)) = constraint;
+    if text.len() > MOST_BYTES {
+        return Err(format!("it has {} bytes; at most {MOST_BYTES} are read", text.len()));
+    }
+    if nesting(text) > MOST_NESTING {
+        return Err(format!("its brackets stand more than {MOST_NESTING} deep inside each other"));
+    }
+    match constraint {
+        Constraint::JsonSchema(text) => json_schema(text),
+        Constraint::Regex(text) => {
+            check_pattern(text)?;
+            Ok(TopLevelGrammar::from_regex(text))
+        }
+        Constraint::Lark(text) => Ok(TopLevelGrammar::from_lark(text.clone())),
+        Constraint::Gbnf(text) => Ok(TopLevelGrammar::from_lark(gbnf::to_lark(text)?)),
+    }
+}
+
+fn json_schema(text: &str) -> Result<TopLevelGrammar, String> {
+    let parsed: Value = serde_json::from_str(text).map_err(|error| format!("the schema is not JSON: {error}"))?;
+    let subschemas = schema::check(&parsed)?;
+    finite::check(&parsed, &subschemas)?;
+    Ok(TopLevelGrammar::from_json_schema(schema::prepared(parsed)))
+}
+
+fn matcher(lexicon: &Lexicon, grammar: TopLevelGrammar) -> Result<Matcher, String> {
+    let parser: TokenParser = lexicon.factory().create_parser(grammar).map_err(|error| words(&format!("{error:#}")))?;
+    if parser.parser.grammar().lexer_spec().has_temperature {
+        return Err("a grammar cannot set temperature=; it is a setting of the request".to_owned());
+    }
+    let mut matcher = llguidance::Matcher::new(Ok(parser));
+    if let Some(warning) = matcher.grammar_warnings().first() {
+        return Err(words(warning));
+    }
+    Ok(Matcher(matcher))
+}
+
+/// A pattern that ends inside an escape would lose it on its way into the grammar.
+pub(super) fn check_pattern(pattern: &str) -> Result<(), String> {
+    let backslashes = pattern.len() - pattern.trim_end_matches('\\').len();
+    match backslashes % 2 {
+        0 => Ok(()),
+        _ => Err(format!("the pattern {pattern:?} ends with a backslash that escapes nothing")),
+    }
+}
+
+/// The deepest that brackets stand inside each other, wherever they are: in strings too, so this is an upper bound.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// What llguidance says, without its stack traces and states.
+fn words(message: &str) -> String {
+    let end = ["\n<backtrace>", "\n<non-verbose/>", "\n<state>"].iter().filter_map(|mark| message.find(mark)).min();
+    message[..end.unwrap_or(message.len())].trim().to_owned()
+}
+
+impl Matcher {
+    /// An independent one at the same place.
+    pub(super) fn fork(&self) -> Self {
+        Self(self.0.deep_clone())
+    }
+
+    /// The tokens that may come next. Those that end an answer are among them exactly when it may end here.
+    pub(super) fn mask(&mut self) -> Result<Mask, EngineError> {
+        self.0.compute_mask_or_eos().map_err(|error| failed(&error.to_string()))
+    }
+
+    /// Nothing may come any more.
+    pub(super) fn is_complete(&self) -> bool {
+        self.0.is_stopped() && !self.0.is_error()
+    }
+
+    /// Goes on by a token that the mask allowed.
+    pub(super) fn take(&mut self, token: TokenId) -> Result<(), EngineError> {
+        self.0.consume_token(token).map_err(|error| failed(&error.to_string()))
+    }
+
+    /// Goes on by a token if the grammar allows it.
+    pub(super) fn follow(mut self, token: TokenId) -> Result<Option<Self>, EngineError> {
+        let taken = self.0.try_consume_tokens(&[token]).map_err(|error| failed(&error.to_string()))?;
+        Ok((taken == 1).then_some(self))
+    }
+}
+
+fn failed(error: &str) -> EngineError {
+    EngineError::Constraint(words(error))
+}
