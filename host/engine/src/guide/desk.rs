@@ -6,11 +6,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::{Allowed, Guide};
 use crate::request::{EngineError, TokenId};
+
+/// How long the engine waits for an answer that is not there when the device is done: all its streams wait with it. A grammar's bounds
+/// make that tens of milliseconds at the worst, so only a machine that stands still, or a bound that does not hold, comes near.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Threads at most: there are other things to compute.
 const MOST_THREADS: usize = 8;
@@ -69,7 +74,12 @@ impl Guided {
     /// # Errors
     /// [`EngineError::Constraint`] and the plugin's: the guide cannot say.
     pub(crate) fn wait(self) -> Result<(Box<Guide>, Allowed), EngineError> {
-        let (guide, allowed) = self.0.recv().map_err(|_| EngineError::Constraint("its computing panicked".to_owned()))?;
+        let (guide, allowed) = self.0.recv_timeout(PATIENCE).map_err(|error| {
+            EngineError::Constraint(match error {
+                RecvTimeoutError::Timeout => format!("one token took longer than {} s to find", PATIENCE.as_secs()),
+                RecvTimeoutError::Disconnected => "its computing panicked".to_owned(),
+            })
+        })?;
         Ok((guide, allowed?))
     }
 }

@@ -7,8 +7,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use llguidance::TokenParser;
-use llguidance::api::{ParserLimits, TopLevelGrammar};
+use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
+use llguidance::derivre::ExprRef;
+use llguidance::earley::lexerspec::LexerSpec;
 use serde_json::Value;
 
 use super::lexicon::{Lexicon, Mask};
@@ -17,8 +18,14 @@ use crate::request::{Constraint, EngineError, TokenId};
 
 /// Bytes of text a constraint may have.
 const MOST_BYTES: usize = 512 * 1024;
+/// Definitions a grammar may have: what compiles them recurses from one into the next.
+const MOST_DEFINITIONS: usize = 2000;
 /// Brackets that may stand inside each other: what reads them recurses.
 const MOST_NESTING: usize = 200;
+
+/// What rows of parts that may all be missing may cost: the first step through one of n parts makes n ways of different lengths, and no
+/// limit of llguidance counts them.
+const MOST_SKIPS: usize = 8_000_000;
 
 /// What a grammar may cost: some tens of milliseconds to compile and per token, some tens of megabytes.
 pub(super) fn limits() -> ParserLimits {
@@ -63,7 +70,15 @@ fn translated(constraint: &Constraint) -> Result<TopLevelGrammar, String> {
             check_pattern(text)?;
             Ok(TopLevelGrammar::from_regex(text))
         }
-        Constraint::Lark(text) => Ok(TopLevelGrammar::from_lark(text.clone())),
+        Constraint::Lark(text) => {
+            if definitions(text) > MOST_DEFINITIONS {
+                return Err(format!("it has more than {MOST_DEFINITIONS} definitions"));
+            }
+            if sets_temperature(text) {
+                return Err("a rule cannot set temperature=; it is a setting of the request".to_owned());
+            }
+            Ok(TopLevelGrammar::from_lark(text.clone()))
+        }
         Constraint::Gbnf(text) => Ok(TopLevelGrammar::from_lark(gbnf::to_lark(text)?)),
     }
 }
@@ -76,14 +91,20 @@ fn json_schema(text: &str) -> Result<TopLevelGrammar, String> {
 }
 
 fn matcher(lexicon: &Lexicon, grammar: TopLevelGrammar) -> Result<Matcher, String> {
-    let parser: TokenParser = lexicon.factory().create_parser(grammar).map_err(|error| words(&format!("{error:#}")))?;
-    if parser.parser.grammar().lexer_spec().has_temperature {
-        return Err("a grammar cannot set temperature=; it is a setting of the request".to_owned());
-    }
-    let mut matcher = llguidance::Matcher::new(Ok(parser));
-    if let Some(warning) = matcher.grammar_warnings().first() {
+    let factory = lexicon.factory();
+    let said = |error| words(&format!("{error:#}"));
+    let (grammar, lexemes) =
+        GrammarInit::Serialized(grammar).to_internal(Some(factory.tok_env().clone()), factory.limits().clone()).map_err(said)?;
+    if let Some(warning) = lexemes.render_warnings().first() {
         return Err(words(warning));
     }
+    if skips(&lexemes) > MOST_SKIPS {
+        return Err("it has too many parts in a row that may all be missing".to_owned());
+    }
+    let parser = factory.create_parser_from_init_default(GrammarInit::Internal(grammar, lexemes)).map_err(said)?;
+    let mut matcher = llguidance::Matcher::new(Ok(parser));
+    // What cannot begin is found out here and not by its first token.
+    matcher.compute_mask_or_eos().map_err(said)?;
     Ok(Matcher(matcher))
 }
 
@@ -110,10 +131,39 @@ fn nesting(text: &str) -> usize {
     deepest
 }
 
+/// Colons that do not stand behind a string, as they do in JSON: an upper bound of what a Lark grammar defines.
+fn definitions(text: &str) -> usize {
+    text.match_indices(':').filter(|(at, _)| !text[..*at].trim_end().ends_with('"')).count()
+}
+
+/// A rule has the attribute `temperature=`, which nothing here would follow.
+fn sets_temperature(text: &str) -> bool {
+    text.match_indices("temperature")
+        .any(|(at, name)| text[..at].trim_end().ends_with(['[', ',']) && text[at + name.len()..].trim_start().starts_with('='))
+}
+
+/// How long the rows of parts that may be missing are, for every part that such a row may begin with. A row is a chain of pairs, and a
+/// pair is made after its parts; other pairs are counted with them, and are short.
+fn skips(lexemes: &LexerSpec) -> usize {
+    let expressions = lexemes.regex_builder.exprset();
+    let mut rows = vec![0usize; expressions.len()];
+    for id in (1..expressions.len()).map(|id| ExprRef::new(id as u32)).filter(|id| expressions.is_valid(*id)) {
+        if let [first, rest] = *expressions.get(id).args()
+            && expressions.is_nullable(first)
+        {
+            rows[id.as_usize()] = 1 + rows.get(rest.as_usize()).copied().unwrap_or(0);
+        }
+    }
+    rows.iter().sum()
+}
+
 /// What llguidance says, without its stack traces and states.
 fn words(message: &str) -> String {
     let end = ["\n<backtrace>", "\n<non-verbose/>", "\n<state>"].iter().filter_map(|mark| message.find(mark)).min();
-    message[..end.unwrap_or(message.len())].trim().to_owned()
+    match message[..end.unwrap_or(message.len())].trim() {
+        "NoExtensionBias" => "no token of this model continues it".to_owned(),
+        words => words.to_owned(),
+    }
 }
 
 impl Matcher {

@@ -16,8 +16,8 @@ use super::grammar::check_pattern;
 
 /// How deep subschemas and references may stand inside each other: what compiles them recurses.
 const MOST_DEPTH: usize = 400;
-/// The largest integer that a double tells from its neighbours: bounds and constants are compared as doubles.
-const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+/// The largest integer that a double tells from its neighbours (2^53 - 1): bounds and constants are compared as doubles.
+const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
 
 /// Keywords that narrow what is valid and that no grammar here carries out.
 const REFUSED: &[&str] = &[
@@ -131,7 +131,7 @@ impl<'a> Walk<'a> {
         }
         for keyword in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "const", "enum"] {
             check_exact(schema.get(keyword).unwrap_or(&Value::Null))
-                .map_err(|number| format!("{keyword:?} has the number {number}; beyond 2^53 numbers cannot be told apart"))?;
+                .map_err(|number| format!("{keyword:?} has the number {number}; from 2^53 on numbers cannot be told apart"))?;
         }
         if let Some(Value::String(pattern)) = schema.get("pattern") {
             check_pattern(pattern)?;

@@ -1,1 +1,274 @@
+//! The laws of constraints and reasoning, on whole answers: the toy would rather say something else.
 
+mod reasoning;
+
+use std::time::{Duration, Instant};
+
+use crate::request::*;
+use crate::testing::{MARK, Said, Stream, Toy, alone, ask};
+
+fn toy() -> Toy {
+    Toy { ends: false, ..Toy::new(4, 400) }
+}
+
+fn under(constraint: Constraint, seed: u64) -> GenerateRequest {
+    let sampling = Sampling { temperature: 1.0, seed: Some(seed), ..Sampling::default() };
+    GenerateRequest { constraint: Some(constraint), sampling, max_tokens: Some(300), ..ask("say", 0) }
+}
+
+fn schema(text: &str) -> Constraint {
+    Constraint::JsonSchema(text.to_owned())
+}
+
+fn regex(text: &str) -> Constraint {
+    Constraint::Regex(text.to_owned())
+}
+
+fn lark(text: &str) -> Constraint {
+    Constraint::Lark(text.to_owned())
+}
+
+/// Refused before a token was computed; the words.
+fn refused(constraint: Constraint) -> String {
+    let begin = Instant::now();
+    let said = alone(&toy(), under(constraint, 1));
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    match said.end {
+        Event::Failed(EngineError::InvalidRequest { message, param }) if param.as_deref() == Some("constraint") => {
+            assert_eq!(said.prompt_tokens, None, "it got a slot");
+            message
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ended(said: &Said) -> bool {
+    said.finished().reason == FinishReason::EndOfGeneration
+}
+
+#[test]
+fn an_answer_is_what_its_constraint_says_and_ends_when_it_is_complete() {
+    let object = schema(
+        r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"enum":["x","y"]}},"required":["a","b"],"additionalProperties":false}"#,
+    );
+    for seed in 0..20 {
+        let mut request = under(object.clone(), seed);
+        request.sampling.logit_bias = [32, 9, 10, 13].map(|space| (space, -9.0)).to_vec();
+        let said = alone(&toy(), request);
+        let value: serde_json::Value = serde_json::from_str(&said.text).unwrap_or_else(|error| panic!("{error} in {:?}", said.text));
+        assert!(value["a"].is_i64() || value["a"].is_u64() || value["a"].is_f64(), "{}", said.text);
+        assert!(["x", "y"].contains(&value["b"].as_str().expect("a string")), "{}", said.text);
+        assert!(ended(&said));
+        let said = alone(&toy(), under(regex("[a-c]{5}-(yes|no)"), seed));
+        assert!(said.text.len() >= 8 && (said.text.ends_with("-yes") || said.text.ends_with("-no")) && ended(&said), "{:?}", said.text);
+    }
+    let said = alone(&toy(), under(lark("start: \"one\" | \"two\" \" \" \"three\""), 1));
+    assert!((said.text == "one" || said.text == "two three") && ended(&said), "{:?}", said.text);
+}
+
+#[test]
+fn an_answer_ends_only_where_it_is_complete_and_length_cuts_it_anywhere() {
+    // The toy's end token is the best by far now and then; under a constraint only where the text may end.
+    let toy = Toy::new(1, 400);
+    for seed in 0..10 {
+        let said = alone(&toy, under(regex("[a-h ]{40,60}"), seed));
+        assert!((40..=60).contains(&said.text.len()) && ended(&said), "{:?}", said.text);
+    }
+    let cut = alone(&toy, GenerateRequest { max_tokens: Some(5), ..under(regex("[a-h]{40}"), 1) });
+    assert_eq!((cut.text.len(), &cut.finished().reason, cut.finished().usage.completion_tokens), (5, &FinishReason::Length, 5));
+    let exact = alone(&toy, GenerateRequest { max_tokens: Some(5), ..under(regex("[a-h]{5}"), 1) });
+    assert_eq!((exact.text.len(), ended(&exact), exact.finished().usage.completion_tokens), (5, true, 5));
+}
+
+#[test]
+fn a_vocabulary_without_an_end_can_still_end_an_answer_that_is_complete() {
+    let said = alone(&Toy { bos: false, ..toy() }, under(regex("ab+c"), 3));
+    assert!(said.text.starts_with("ab") && said.text.ends_with('c') && ended(&said), "{:?}", said.text);
+}
+
+#[test]
+fn only_allowed_tokens_have_log_probabilities_and_no_number_is_infinite() {
+    let said = alone(&toy(), GenerateRequest { logprobs: Some(20), ..under(regex("[xy]{4}"), 5) });
+    for token in &said.tokens {
+        let logprob = token.logprob.as_ref().expect("asked for");
+        assert_eq!(logprob.top.len(), 2);
+        let sum: f32 = logprob.top.iter().map(|(_, _, logprob)| logprob.exp()).sum();
+        assert!((sum - 1.0).abs() < 1e-3 && logprob.logprob.is_finite());
+        assert!(logprob.top.iter().all(|(id, ..)| [u32::from(b'x'), u32::from(b'y')].contains(id)));
+    }
+}
+
+#[test]
+fn a_bias_cannot_bring_in_what_the_constraint_forbids() {
+    let mut request = under(regex("[xy]{4}"), 5);
+    request.sampling.logit_bias = vec![(u32::from(b'q'), 100.0), (u32::from(b'x'), -100.0)];
+    assert_eq!(alone(&toy(), request).text, "yyyy");
+}
+
+#[test]
+fn several_constraints_at_once_are_each_followed() {
+    let toy = Toy { per_batch: Duration::from_micros(300), ..toy() };
+    let engine = toy.start();
+    let constraints = [
+        (schema(r#"{"type":"array","items":{"type":"integer"},"minItems":3,"maxItems":4}"#), "["),
+        (regex("(ab|cd){10}!"), ""),
+        (lark("start: \"<\" /[a-f]{20}/ \">\""), "<"),
+        (regex("free of (speech|beer)"), "free"),
+    ];
+    let streams: Vec<Stream> = (0..16).map(|n| Stream::submit(&engine, n, under(constraints[n as usize % 4].0.clone(), n))).collect();
+    let free = Stream::submit(&engine, 99, ask("free", 200));
+    for (n, stream) in streams.into_iter().enumerate() {
+        let said = stream.all();
+        assert!(ended(&said) && said.text.starts_with(constraints[n % 4].1), "{:?}", said.text);
+        assert_eq!(said.text, alone(&toy, under(constraints[n % 4].0.clone(), n as u64)).text, "company changes an answer");
+    }
+    assert_eq!(free.all().text, alone(&toy, ask("free", 200)).text);
+}
+
+#[test]
+fn control_tokens_are_named_by_a_grammar_and_never_met_by_accident() {
+    for grammar in ["start: \"a\" <|mark|> \"b\"", "start: \"a\" <[258]> \"b\""] {
+        let said = alone(&toy(), GenerateRequest { control_text: true, ..under(lark(grammar), 2) });
+        assert_eq!((said.text.as_str(), said.ids()), ("a<|mark|>b", vec![97, MARK, 98]), "{grammar}");
+    }
+    // The same text, spelled by ordinary tokens.
+    let said = alone(&toy(), under(regex("a<\\|mark\\|>b"), 2));
+    assert_eq!((said.text.as_str(), said.ids().contains(&MARK)), ("a<|mark|>b", false));
+}
+
+#[test]
+fn constraints_that_cannot_be_followed_are_refused_in_words() {
+    for (keyword, text) in [
+        ("not", r#"{"not":{"type":"string"}}"#),
+        ("if", r#"{"properties":{"a":{"if":{"type":"string"},"then":{"minLength":2}}}}"#),
+        ("dependentSchemas", r#"{"anyOf":[{"type":"string"},{"dependentSchemas":{"a":{}}}]}"#),
+        ("uniqueItems", r#"{"type":"array","uniqueItems":true}"#),
+        ("propertyNames", r##"{"$defs":{"a":{"propertyNames":{"maxLength":3}}},"$ref":"#/$defs/a"}"##),
+        ("contains", r#"{"items":{"contains":{"type":"null"}}}"#),
+        ("x-guidance", r#"{"type":"object","x-guidance":{"lenient":true}}"#),
+        ("x-guidance", r#"{"properties":{"a":{"x-guidance":{"coerce_one_of":true}}}}"#),
+        ("oneOf", r#"{"oneOf":[{"type":"string","minLength":2},{"type":"string","maxLength":5}]}"#),
+        ("format", r#"{"type":"string","format":"no-such-format"}"#),
+        ("leaves the schema", r#"{"$ref":"http://127.0.0.1:9/schema"}"#),
+        ("leaves the schema", r#"{"$ref":"other.json#/a"}"#),
+        ("leads nowhere", r##"{"$ref":"#/$defs/none"}"##),
+        ("has an escape", r##"{"$ref":"#/$defs/a~1b","$defs":{"a/b":{}}}"##),
+        ("prefixItems", r#"{"prefixItems":[{"type":"string"}],"additionalItems":{"type":"null"}}"#),
+        ("if", r#"{"$schema":"http://json-schema.org/draft-06/schema#","if":{}}"#),
+        ("2^53", r#"{"const":9007199254740993}"#),
+        ("2^53", r#"{"enum":[{"deep":[12345678901234567890]}]}"#),
+        ("minProperties", r#"{"type":"object","minProperties":2}"#),
+        ("backslash", r#"{"type":"string","pattern":"a\\"}"#),
+        ("false", "false"),
+        ("not JSON", "{"),
+        ("neither an object", "3"),
+    ] {
+        let words = refused(schema(text));
+        assert!(words.contains(keyword), "{text}: {words}");
+    }
+    assert!(refused(regex("a(b")).contains("a(b"), "{}", refused(regex("a(b")));
+    assert!(refused(regex("ab\\")).contains("backslash"));
+    refused(regex("a(?=b)c"));
+    refused(regex("[z-a]"));
+    assert!(refused(lark("start: other")).contains("other"));
+    assert!(refused(lark("start: <|no such token|>")).contains("no such token"));
+    assert!(refused(lark("start: %json {\"type\":\"object\",\"x-guidance\":{\"lenient\":true},\"not\":{}}")).contains("not"));
+    assert!(refused(lark("start[temperature=0.5]: /a+/")).contains("temperature"));
+    refused(lark(""));
+}
+
+#[test]
+fn a_pattern_cannot_leave_its_place_in_the_grammar() {
+    let said = alone(&toy(), under(regex("a/b\n"), 1));
+    assert_eq!(said.text, "a/b\n");
+    let said = alone(&toy(), under(regex("x/ \nother: /y"), 1));
+    assert_eq!(said.text, "x/ \nother: /y");
+}
+
+#[test]
+fn schemas_without_end_are_refused_at_once_and_recursion_with_an_end_works() {
+    for text in [
+        r##"{"$ref":"#"}"##,
+        r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}}"##,
+        r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}"##,
+        r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/c"},"c":{"$ref":"#/$defs/a"}}}"##,
+        r##"{"allOf":[{"$ref":"#"}]}"##,
+        r##"{"anyOf":[{"$ref":"#"}]}"##,
+        r##"{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}"##,
+        r##"{"type":"array","items":{"$ref":"#"},"minItems":1}"##,
+        r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"$ref":"#/$defs/a"}}}"##,
+    ] {
+        let begin = Instant::now();
+        let words = refused(schema(text));
+        assert!(words.contains("contains itself"), "{text}: {words}");
+        assert!(begin.elapsed() < Duration::from_secs(1), "{text}: {:?}", begin.elapsed());
+    }
+    let list = r##"{"type":"object","properties":{"head":{"type":"boolean"},"tail":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},
+        "required":["head","tail"],"additionalProperties":false}"##;
+    for seed in 0..8 {
+        let mut request = under(schema(list), seed);
+        request.sampling.logit_bias = vec![(u32::from(b'n'), 3.0), (u32::from(b' '), -20.0)];
+        let said = alone(&toy(), request);
+        if ended(&said) {
+            let mut value: &serde_json::Value = &serde_json::from_str(&said.text).expect("JSON");
+            while !value.is_null() {
+                assert!(value["head"].is_boolean(), "{}", said.text);
+                value = &value["tail"];
+            }
+        }
+    }
+    // A reference beside another way is left recursion, and has an end.
+    let said = alone(&toy(), under(schema(r##"{"anyOf":[{"$ref":"#"},{"const":"done"}]}"##), 1));
+    assert_eq!(said.text, "\"done\"");
+}
+
+/// Rules or terminals of which each names the next.
+fn chain(length: usize, letter: &str) -> String {
+    let rules = (0..length).map(|n| format!("{letter}{n}: {letter}{} | \"a\"\n", n + 1));
+    format!("start: {letter}0\n{}{letter}{length}: \"b\"\n", rules.collect::<String>())
+}
+
+#[test]
+fn hostile_constraints_end_soon_one_way_or_the_other() {
+    let deep_schema = format!("{}{}{}", "{\"items\":".repeat(120), "{}", "}".repeat(120));
+    let references: String = (0..5000).map(|n| format!("\"d{n}\":{{\"$ref\":\"#/$defs/d{}\"}},", n + 1)).collect();
+    let square: String =
+        (0..14).map(|n| format!("{{\"anyOf\":[{{\"minimum\":{n}}},{{\"maximum\":-{n}}},{{\"multipleOf\":{}}}]}},", n + 2)).collect();
+    let constraints = [
+        schema(&deep_schema),
+        schema(&"[".repeat(100_000)),
+        schema(&format!("{{\"$ref\":\"#/$defs/d0\",\"$defs\":{{{references}\"d5000\":{{}}}}}}")),
+        schema(&format!("{{\"allOf\":[{square}{{}}]}}")),
+        schema(r#"{"type":"string","minLength":4000000000}"#),
+        schema(r#"{"type":"array","items":{"type":"string"},"minItems":4000000000}"#),
+        schema(r#"{"type":"array","prefixItems":[{"type":"string"}],"minItems":100000,"maxItems":200000}"#),
+        schema(r#"{"type":"string","pattern":"(a|b|ab)*(a|b|ab)*(a|b|ab)*[^c]{1000}$"}"#),
+        schema(&format!("{{\"enum\":[{}0]}}", "\"entry\",".repeat(50_000))),
+        regex("(x+x+)+y{1000}"),
+        regex("((((a{100}){100}){100}){100}){100}"),
+        regex(&"(".repeat(190)),
+        regex(&format!("{}a{}", "(".repeat(190), ")".repeat(190))),
+        regex(&"(a?".repeat(199)),
+        regex(&"a?".repeat(20_000)),
+        regex(".*.*.*.*.*.*.*.*.*x.{500}"),
+        regex(&"\u{1F600}".repeat(200_000)),
+        lark("start: start"),
+        lark("start: a\na: b\nb: a"),
+        lark("start: start start | \"a\""),
+        lark("start: start start start | \"\" | \"a\""),
+        lark(&format!("start: {}\"a\"{}", "(".repeat(150), ")".repeat(150))),
+        lark(&chain(1900, "r")),
+        lark(&chain(1900, "R")),
+        lark(&chain(20_000, "r")),
+        lark("start: a{1000000}\na: b{1000000}\nb: \"x\""),
+        lark("start: %json {\"$ref\":\"#\"}"),
+    ];
+    for constraint in constraints {
+        let name = format!("{constraint:?}").chars().take(80).collect::<String>();
+        let begin = Instant::now();
+        let said = alone(&Toy::new(1, 64), GenerateRequest { max_tokens: Some(20), ..under(constraint, 1) });
+        let took = begin.elapsed();
+        println!("{took:?} {name}: {:.200}", format!("{:?}", said.end));
+        assert!(took < Duration::from_secs(20), "{name} took {took:?}");
+    }
+}
