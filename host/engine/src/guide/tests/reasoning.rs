@@ -45,7 +45,7 @@ fn a_budget_counts_only_reasoning() {
     assert_eq!(said.text, alone(&toy(), ask("think", 30)).text);
     // The control token that begins it is not a token of the reasoning; the one that ends it is written as a token.
     let reasoning = Some(Reasoning { start: Some("<|mark|>".into()), end: "<|mark|>!".into(), budget: Some(3) });
-    let sampling = Sampling { logit_bias: vec![(MARK, 12.0)], presence_penalty: 90.0, ..Sampling::default() };
+    let sampling = Sampling { logit_bias: vec![(MARK, 22.0)], presence_penalty: 90.0, ..Sampling::default() };
     let said = alone(&toy(), GenerateRequest { reasoning, sampling, control_text: true, ..ask("think", 20) });
     let ids = said.ids();
     assert_eq!((ids[0], ids[4], ids[5]), (MARK, MARK, u32::from(b'!')), "{:?}", said.text);
@@ -81,8 +81,7 @@ fn an_answer_may_reason_or_not_and_is_constrained_either_way() {
     let (mut reasoned, mut direct) = (0, 0);
     for seed in 0..60 {
         let mut request = GenerateRequest { reasoning: thinks(true, Some(5)), ..under(constraint(), seed) };
-        request.sampling.logit_bias =
-            [leaning(">", 3.0), vec![(32, -3.0), (9, -9.0), (10, -9.0), (11, -9.0), (12, -9.0), (13, -9.0)]].concat();
+        request.sampling.logit_bias = leaning(" \t\n\x0C\r", -7.0);
         let said = alone(&toy(), request);
         assert!(ended(&said), "{:?}", said.text);
         let answer = match said.text.trim_start().strip_prefix(START) {
