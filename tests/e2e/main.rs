@@ -18,6 +18,7 @@ mod embeddings;
 mod faults;
 mod front;
 mod malformed;
+mod schemas;
 mod shapes;
 mod system;
 mod templates;

@@ -60,6 +60,13 @@ pub(crate) struct Job {
     pub(crate) arrived: Instant,
 }
 
+/// What was found out about a request; the same fields as in [`Job`].
+struct Checked {
+    prompt: Vec<TokenId>,
+    limit: u32,
+    guide: Option<Box<Guide>>,
+}
+
 /// Turns drafts into jobs. Clones share the tokenizer.
 #[derive(Clone)]
 pub(crate) struct Preparer {
@@ -86,7 +93,7 @@ impl Preparer {
             None if reply.is_cancelled() => Err(EngineError::Cancelled),
             None => self.check(&request),
         };
-        let (prompt, limit, guide) = match checked {
+        let Checked { prompt, limit, guide } = match checked {
             Ok(checked) => checked,
             Err(error) => {
                 reply.end(Event::Failed(error));
@@ -99,7 +106,7 @@ impl Preparer {
         drop(commands.send(Command::Submit(Box::new(job))));
     }
 
-    fn check(&self, request: &GenerateRequest) -> Result<(Vec<TokenId>, u32, Option<Box<Guide>>), EngineError> {
+    fn check(&self, request: &GenerateRequest) -> Result<Checked, EngineError> {
         sampling::check(&request.sampling, request.logprobs, request.prompt_logprobs, self.vocabulary)?;
         check_stops(&request.stop)?;
         let purpose = Purpose::Continue { add_special: request.add_special };
@@ -113,7 +120,7 @@ impl Preparer {
         let room = self.context - need + 1;
         // Last, because it takes longest.
         let guide = self.guide(request)?;
-        Ok((prompt, request.max_tokens.map_or(room, |most| most.min(room)), guide))
+        Ok(Checked { prompt, limit: request.max_tokens.map_or(room, |most| most.min(room)), guide })
     }
 
     fn guide(&self, request: &GenerateRequest) -> Result<Option<Box<Guide>>, EngineError> {

@@ -13,7 +13,7 @@ use llguidance::earley::lexerspec::LexerSpec;
 use serde_json::Value;
 
 use super::lexicon::{Lexicon, Mask};
-use super::{finite, gbnf, schema};
+use super::{dialect, finite, gbnf, schema};
 use crate::request::{Constraint, EngineError, TokenId};
 
 /// Bytes of text a constraint may have.
@@ -84,10 +84,13 @@ fn translated(constraint: &Constraint) -> Result<TopLevelGrammar, String> {
 }
 
 fn json_schema(text: &str) -> Result<TopLevelGrammar, String> {
-    let parsed: Value = serde_json::from_str(text).map_err(|error| format!("the schema is not JSON: {error}"))?;
+    let mut parsed: Value = serde_json::from_str(text).map_err(|error| format!("the schema is not JSON: {error}"))?;
     let subschemas = schema::check(&parsed)?;
     finite::check(&parsed, &subschemas)?;
-    Ok(TopLevelGrammar::from_json_schema(schema::prepared(parsed)))
+    let spelling = schema::spelling(&subschemas)?;
+    let addresses = subschemas.iter().map(|(_, schema)| std::ptr::from_ref(*schema).addr()).collect();
+    dialect::rewrite(&mut parsed, &addresses);
+    Ok(TopLevelGrammar::from_json_schema(schema::prepared(parsed, spelling)))
 }
 
 fn matcher(lexicon: &Lexicon, grammar: TopLevelGrammar) -> Result<Matcher, String> {

@@ -3,8 +3,8 @@
 //! A [`Guide`] belongs to one answer. It is told every token that was chosen and says what may come next. It knows nothing of logits:
 //! the sampler forbids what is not allowed, and a token that is written by force is not sampled at all. One idea a file: [`lexicon`] is
 //! the vocabulary as llguidance wants it, [`grammar`] compiles constraints, [`schema`] and [`finite`] refuse JSON schemas that would not
-//! be followed to the letter, [`gbnf`] translates llama.cpp's notation, [`thought`] reads the marks of reasoning byte by byte, and
-//! [`desk`] computes all of it beside the device.
+//! be followed to the letter, [`dialect`] spells out what llguidance reads in its own way, [`gbnf`] translates llama.cpp's notation,
+//! [`thought`] reads the marks of reasoning byte by byte, and [`desk`] computes all of it beside the device.
 //!
 //! **Reasoning comes first.** The constraint begins with the byte after the text that ends the reasoning. Whether an answer reasons is
 //! only known once it has begun, so at its start two readings live side by side: that it opens with the reasoning's mark, and that it is
@@ -13,6 +13,7 @@
 //! reasoning together with text behind it: that text would have escaped the constraint.
 
 mod desk;
+mod dialect;
 mod finite;
 mod gbnf;
 mod grammar;

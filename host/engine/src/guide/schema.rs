@@ -40,8 +40,19 @@ const REFUSED: &[&str] = &[
     "x-guidance",
 ];
 
-/// Subschemas that a value may have to satisfy, each before those it is part of.
+/// Subschemas that a value may have to satisfy with their places, each before those it is part of.
 pub(super) type Subschemas<'a> = Vec<(String, &'a Value)>;
+
+/// How strings are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// Control characters as `\uXXXX`, others as themselves.
+    Free,
+    /// Never with `\uXXXX`: each string in one way only. Needed where an object has properties of its own and is open to others, because a
+    /// property could be named a second time in another spelling and escape its own schema. Control characters without a short escape
+    /// cannot be written then.
+    One,
+}
 
 /// Looks at everything that can be reached in a schema.
 ///
@@ -53,18 +64,47 @@ pub(super) fn check(root: &Value) -> Result<Subschemas<'_>, String> {
     Ok(walk.found)
 }
 
+/// How the strings of a schema that was [checked](check) must be written.
+///
+/// # Errors
+/// It has a string that cannot be written so.
+pub(super) fn spelling(subschemas: &Subschemas<'_>) -> Result<Spelling, String> {
+    if !subschemas.iter().filter_map(|(_, schema)| schema.as_object()).any(is_open_beside_names) {
+        return Ok(Spelling::Free);
+    }
+    for (path, schema) in subschemas.iter().filter_map(|(path, schema)| Some((path, schema.as_object()?))) {
+        let patterns = schema.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
+        let mut patterns = patterns.chain(schema.get("pattern").and_then(Value::as_str));
+        let keyword = if ["const", "enum"].iter().any(|keyword| schema.get(*keyword).is_some_and(has_control)) {
+            "const or enum"
+        } else if patterns.any(names_control) {
+            "pattern"
+        } else {
+            continue;
+        };
+        return Err(format!(
+            "{path}: its {keyword} has a control character, which is not written beside objects with properties of any name; \
+             set \"additionalProperties\" to false, or leave it out"
+        ));
+    }
+    Ok(Spelling::One)
+}
+
 /// The schema as llguidance is to read it.
 ///
-/// Its own draft is dropped, because an older one would turn newer keywords into ignored ones. Strings have one spelling only (`\uXXXX` is
-/// never written): otherwise a property could be named a second time in another spelling and escape its own schema. Whitespace is bounded,
-/// because a small model may never find out of it.
-pub(super) fn prepared(root: Value) -> Value {
+/// Its own draft is dropped, because an older one would turn newer keywords into ignored ones. Whitespace is bounded, because a small model
+/// may never find out of it.
+pub(super) fn prepared(root: Value, spelling: Spelling) -> Value {
     let mut schema = match root {
         Value::Object(schema) => schema,
         other => Map::from_iter([("allOf".to_owned(), json!([other]))]),
     };
+    let escapes = match spelling {
+        Spelling::Free => "nrbtf\\\"u",
+        Spelling::One => "nrbtf\\\"",
+    };
     schema.shift_remove("$schema");
-    schema.insert("x-guidance".to_owned(), json!({ "json_allowed_escapes": "nrbtf\\\"", "whitespace_pattern": "[ \\n\\r\\t]{1,64}" }));
+    schema.insert("x-guidance".to_owned(), json!({ "json_allowed_escapes": escapes, "whitespace_pattern": "[ \\n\\r\\t]{1,64}" }));
     Value::Object(schema)
 }
 
@@ -156,6 +196,43 @@ fn check_least_properties(schema: &Map<String, Value>) -> Result<(), String> {
                 .to_owned())
         }
     }
+}
+
+fn is_open_beside_names(schema: &Map<String, Value>) -> bool {
+    let names = ["properties", "required"].iter().any(|keyword| schema.contains_key(*keyword));
+    names && (schema.contains_key("patternProperties") || schema.get("additionalProperties") != Some(&Value::Bool(false)))
+}
+
+fn is_unwritten(character: char) -> bool {
+    character.is_ascii_control() && !"\n\r\t\u{8}\u{C}".contains(character)
+}
+
+fn has_control(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(is_unwritten),
+        Value::Array(values) => values.iter().any(has_control),
+        Value::Object(values) => values.values().any(has_control),
+        _ => false,
+    }
+}
+
+/// A pattern has a control character, or an escape that may stand for one. A class that is all but something has more members.
+fn names_control(pattern: &str) -> bool {
+    let (mut escaped, mut all_but) = (false, false);
+    let mut characters = pattern.chars().peekable();
+    while let Some(character) = characters.next() {
+        if !all_but && (is_unwritten(character) || (escaped && "0xuUavc".contains(character))) {
+            return true;
+        }
+        match character {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '[' if characters.peek() == Some(&'^') => all_but = true,
+            ']' => all_but = false,
+            _ => {}
+        }
+    }
+    false
 }
 
 fn check_exact(value: &Value) -> Result<(), String> {

@@ -4,8 +4,9 @@ mod reasoning;
 
 use std::time::{Duration, Instant};
 
+use super::{Lexicon, compile};
 use crate::request::*;
-use crate::testing::{MARK, Said, Stream, Toy, alone, ask};
+use crate::testing::{EOS, MARK, Said, Stream, Toy, alone, ask};
 
 fn toy() -> Toy {
     Toy { ends: false, ..Toy::new(4, 400) }
@@ -40,6 +41,23 @@ fn refused(constraint: Constraint) -> String {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Which of `texts` a constraint accepts, byte by byte.
+pub(super) fn accepts(constraint: &Constraint, texts: &[&str]) -> Vec<bool> {
+    let lexicon = Lexicon::read(&toy()).expect("the toy's vocabulary");
+    let start = compile(constraint, &lexicon).unwrap_or_else(|error| panic!("{error} for {constraint:?}"));
+    let accepts = |text: &&str| {
+        let mut matcher = start.fork();
+        for byte in text.bytes().map(u32::from) {
+            if matcher.is_complete() || !matcher.mask().expect("a mask").is_allowed(byte) {
+                return false;
+            }
+            matcher.take(byte).expect("a token it allows");
+        }
+        matcher.is_complete() || matcher.mask().expect("a mask").is_allowed(EOS)
+    };
+    texts.iter().map(accepts).collect()
 }
 
 fn ended(said: &Said) -> bool {
@@ -175,6 +193,26 @@ fn constraints_that_cannot_be_followed_are_refused_in_words() {
     assert!(refused(lark("start: %json {\"type\":\"object\",\"x-guidance\":{\"lenient\":true},\"not\":{}}")).contains("not"));
     assert!(refused(lark("start[temperature=0.5]: /a+/")).contains("temperature"));
     refused(lark(""));
+}
+
+#[test]
+fn a_property_has_one_spelling_where_others_may_stand_beside_it() {
+    let open = schema(r#"{"type":"object","properties":{"foo":{"type":"string"}},"required":["foo"]}"#);
+    let texts = [r#"{"foo":"x","bar":3}"#, r#"{"foo":"x","foo":3}"#, r#"{"foo":"x","\u0066oo":3}"#, r#"{"foo":"\u001b"}"#];
+    assert_eq!(accepts(&open, &texts), [true, false, false, false]);
+    let closed = schema(r#"{"type":"object","properties":{"foo":{"type":"string"}},"additionalProperties":false}"#);
+    assert_eq!(accepts(&closed, &[r#"{"foo":"\u001b\n"}"#, r#"{"\u0066oo":"x"}"#]), [true, false]);
+    // What could not be written in one spelling is refused instead of being left out.
+    for text in [r#"{"properties":{"a":{"const":"\u0000"}}}"#, r#"{"properties":{"a":{"pattern":"^a\\x00b$"}}}"#] {
+        assert!(refused(schema(text)).contains("control character"), "{text}");
+    }
+    assert!(accepts(&schema(r#"{"properties":{"a":{"type":"string","pattern":"^[^\\x00-\\x1f]*$"}}}"#), &[r#"{"a":"b c"}"#])[0]);
+}
+
+#[test]
+fn formats_follow_the_calendar() {
+    let texts = [r#""2024-02-29""#, r#""2023-02-29""#, r#""1900-02-29""#, r#""2000-02-29""#, r#""2023-13-01""#, r#""2023-04-31""#];
+    assert_eq!(accepts(&schema(r#"{"type":"string","format":"date"}"#), &texts), [true, false, false, true, false, false]);
 }
 
 #[test]

@@ -1,25 +1,11 @@
 use super::to_lark;
 use crate::backend::{TokenFacts, Vocabulary};
-use crate::guide::{Lexicon, compile};
+use crate::guide::tests::accepts;
 use crate::request::Constraint;
-use crate::testing::{EOS, Toy};
+use crate::testing::Toy;
 
-/// Which of `texts` a grammar accepts, byte by byte.
 fn accepted(grammar: &str, texts: &[&str]) -> Vec<bool> {
-    let toy = Toy::new(1, 10);
-    let lexicon = Lexicon::read(&toy).expect("the toy's vocabulary");
-    let start = compile(&Constraint::Gbnf(grammar.to_owned()), &lexicon).unwrap_or_else(|error| panic!("{error} for {grammar}"));
-    let accepts = |text: &&str| {
-        let mut matcher = start.fork();
-        for byte in text.bytes().map(u32::from) {
-            if matcher.is_complete() || !matcher.mask().expect("a mask").is_allowed(byte) {
-                return false;
-            }
-            matcher.take(byte).expect("a token it allows");
-        }
-        matcher.is_complete() || matcher.mask().expect("a mask").is_allowed(EOS)
-    };
-    texts.iter().map(accepts).collect()
+    accepts(&Constraint::Gbnf(grammar.to_owned()), texts)
 }
 
 const JSON: &str = r#"
