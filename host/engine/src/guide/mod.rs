@@ -169,4 +169,6 @@ fn unwritten(thought: &Thought) -> EngineError {
 }
 
 #[cfg(test)]
+mod speed;
+#[cfg(test)]
 mod tests;
