@@ -1,6 +1,7 @@
 //! Where llguidance reads a schema in a way of its own, and how it is told the right one.
 //!
-//! Patterns are ECMA's: its whitespace has other members than Rust's, and its dot stops at more line ends. Dates have leap years; llguidance
+//! Patterns are ECMA's: its whitespace has other members than Rust's, and its dot stops at more line ends. A class that has every control
+//! character in it would let quotes and backslashes in with them once it is written as JSON, so none keeps the first of them. Dates have leap years; llguidance
 //! takes a 29th of February in any year, and a leap second at any minute. So patterns are rewritten, and the formats of dates and times
 //! become patterns of ours (without leap seconds, which stand before a midnight that a regular expression cannot find in every time zone).
 
@@ -56,31 +57,65 @@ fn one(schema: &mut Map<String, Value>) {
     }
 }
 
-/// An ECMA pattern, so that Rust reads it alike. In a class Rust would find other classes and operations on them.
+/// An ECMA pattern, so that Rust reads it alike.
 fn ecma(pattern: &str) -> String {
     let mut rewritten = String::with_capacity(pattern.len());
-    let (mut escaped, mut in_class, mut dash) = (false, false, false);
-    let mut characters = pattern.chars().peekable();
-    while let Some(character) = characters.next() {
+    let mut rest = pattern;
+    while let Some(character) = rest.chars().next() {
+        let length = match character {
+            '[' => class_length(rest),
+            '\\' => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            _ => character.len_utf8(),
+        };
+        let (piece, after) = rest.split_at(length);
+        match piece {
+            r"\s" => rewritten.extend(["[", SPACE, "]"]),
+            r"\S" => rewritten.extend(["[^", SPACE, "]"]),
+            "." => rewritten.extend(["[^", LINE_ENDS, "]"]),
+            // Rust also takes a repetition without a least number for one.
+            "{" if after.starts_with(',') => rewritten.push_str(r"\{"),
+            piece if character == '[' => class(piece, &mut rewritten),
+            piece => rewritten.push_str(piece),
+        }
+        rest = after;
+    }
+    rewritten
+}
+
+/// A class, in which Rust would find other classes and operations on them.
+fn class(piece: &str, rewritten: &mut String) {
+    let may_be_wide = piece.starts_with("[^") || piece.contains('\\') || piece.contains(|c: char| c.is_ascii_control());
+    let (open, close) = if may_be_wide { ("[[", r"]&&[^\x{0}]]") } else { ("[", "]") };
+    rewritten.push_str(open);
+    let inner = &piece[1..];
+    let (mut escaped, mut dash) = (false, false);
+    for character in inner.strip_suffix(']').unwrap_or(inner).chars() {
         match character {
-            's' if escaped && in_class => rewritten.push_str(SPACE),
-            's' if escaped => rewritten.extend(["[", SPACE, "]"]),
+            's' if escaped => rewritten.push_str(SPACE),
             'S' if escaped => rewritten.extend(["[^", SPACE, "]"]),
             other if escaped => rewritten.extend(['\\', other]),
             '\\' => {}
-            '[' | '&' | '~' if in_class => rewritten.extend(['\\', character]),
-            '-' if in_class && dash => rewritten.push_str("\\-"),
-            '.' if !in_class => rewritten.extend(["[^", LINE_ENDS, "]"]),
-            '{' if !in_class && characters.peek() == Some(&',') => rewritten.push_str("\\{"),
+            '[' | '&' | '~' => rewritten.extend(['\\', character]),
+            '-' if dash => rewritten.push_str(r"\-"),
             other => rewritten.push(other),
         }
-        if !escaped {
-            in_class = (in_class || character == '[') && character != ']';
-            dash = character == '-';
+        dash = !escaped && character == '-';
+        escaped = !escaped && character == '\\';
+    }
+    // What has no end is left so, for the compiler to say it.
+    rewritten.push_str(if inner.ends_with(']') { close } else { "" });
+}
+
+/// Bytes of the class that `text` begins with, to its end.
+fn class_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, character) in text.char_indices() {
+        if character == ']' && !escaped {
+            return at + 1;
         }
         escaped = !escaped && character == '\\';
     }
-    rewritten
+    text.len()
 }
 
 #[cfg(test)]
@@ -89,10 +124,12 @@ mod tests {
 
     #[test]
     fn patterns_keep_what_is_the_same_in_both() {
-        for pattern in [r"^[a-z\d.]+\.(com|net)$", r"\[\.\]", r"\\", "", r"[.]"] {
+        for pattern in [r"^[a-z.]+\.(com|net)$", r"\[\.\]", r"\\", "", r"[.]", r"\d{2,3}", "[a", "\\"] {
             assert_eq!(ecma(pattern), pattern);
         }
-        assert_eq!(ecma(r"\s[^\s]\S."), format!("[{SPACE}][^{SPACE}][^{SPACE}][^{LINE_ENDS}]"));
+        assert_eq!(ecma(r"\s\S."), format!("[{SPACE}][^{SPACE}][^{LINE_ENDS}]"));
+        assert_eq!(ecma(r"[\s\S]"), format!(r"[[{SPACE}[^{SPACE}]]&&[^\x{{0}}]]"));
+        assert_eq!(ecma(r#"[^"\\]"#), r#"[[^"\\]&&[^\x{0}]]"#);
         assert_eq!(ecma(r"[[a&&b][+--]x{,3}"), r"[\[a\&\&b][+-\-]x\{,3}");
     }
 

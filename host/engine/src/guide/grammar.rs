@@ -65,7 +65,10 @@ fn translated(constraint: &Constraint) -> Result<TopLevelGrammar, String> {
         return Err(format!("its brackets stand more than {MOST_NESTING} deep inside each other"));
     }
     match constraint {
-        Constraint::JsonSchema(text) => json_schema(text),
+        Constraint::JsonSchema(text) => {
+            let schema = serde_json::from_str(text).map_err(|error| format!("the schema is not JSON: {error}"))?;
+            Ok(TopLevelGrammar::from_json_schema(json_schema(schema)?))
+        }
         Constraint::Regex(text) => {
             check_pattern(text)?;
             Ok(TopLevelGrammar::from_regex(text))
@@ -77,20 +80,41 @@ fn translated(constraint: &Constraint) -> Result<TopLevelGrammar, String> {
             if sets_temperature(text) {
                 return Err("a rule cannot set temperature=; it is a setting of the request".to_owned());
             }
-            Ok(TopLevelGrammar::from_lark(text.clone()))
+            Ok(TopLevelGrammar::from_lark(with_schemas(text)?))
         }
         Constraint::Gbnf(text) => Ok(TopLevelGrammar::from_lark(gbnf::to_lark(text)?)),
     }
 }
 
-fn json_schema(text: &str) -> Result<TopLevelGrammar, String> {
-    let mut parsed: Value = serde_json::from_str(text).map_err(|error| format!("the schema is not JSON: {error}"))?;
-    let subschemas = schema::check(&parsed)?;
-    finite::check(&parsed, &subschemas)?;
+/// A schema as llguidance is to read it.
+fn json_schema(mut schema: Value) -> Result<Value, String> {
+    let subschemas = schema::check(&schema)?;
+    finite::check(&schema, &subschemas)?;
     let spelling = schema::spelling(&subschemas)?;
     let addresses = subschemas.iter().map(|(_, schema)| std::ptr::from_ref(*schema).addr()).collect();
-    dialect::rewrite(&mut parsed, &addresses);
-    Ok(TopLevelGrammar::from_json_schema(schema::prepared(parsed, spelling)))
+    dialect::rewrite(&mut schema, &addresses);
+    Ok(schema::prepared(schema, spelling))
+}
+
+/// A Lark grammar whose own schemas (`%json {…}`) are treated like any schema.
+fn with_schemas(text: &str) -> Result<String, String> {
+    const MARK: &str = "%json";
+    let mut grammar = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(MARK) {
+        let (before, after) = rest.split_at(at + MARK.len());
+        grammar.push_str(before);
+        rest = after;
+        let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+        // What is no JSON is left as it is: the compiler says so, unless it stands in a comment.
+        if let Some(Ok(schema)) = values.next() {
+            rest = &after[values.byte_offset()..];
+            grammar.push(' ');
+            grammar.push_str(&json_schema(schema)?.to_string());
+        }
+    }
+    grammar.push_str(rest);
+    Ok(grammar)
 }
 
 fn matcher(lexicon: &Lexicon, grammar: TopLevelGrammar) -> Result<Matcher, String> {

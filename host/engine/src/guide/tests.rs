@@ -210,6 +210,28 @@ fn a_property_has_one_spelling_where_others_may_stand_beside_it() {
 }
 
 #[test]
+fn patterns_are_followed_in_strings_with_escapes() {
+    let pattern = |pattern: &str| schema(&serde_json::json!({ "type": "string", "pattern": pattern }).to_string());
+    // Classes that have every control character, but not quotes or backslashes.
+    for none in [r#"^[^"\\]*$"#, r#"^[^"\n\\]*$"#, r#"^[\x00-!#-\[\]-~]*$"#] {
+        let texts = [r#""ab""#, r#""\t""#, r#""a\"b""#, r#""a\\b""#];
+        assert_eq!(accepts(&pattern(none), &texts), [true, true, false, false], "{none}");
+    }
+    assert_eq!(accepts(&pattern(r#"^"\\$"#), &[r#""\"\\""#, r#""\"""#]), [true, false]);
+    assert_eq!(accepts(&pattern("^a.b$"), &[r#""a\tb""#, r#""a\nb""#, r#""a\rb""#]), [true, false, false]);
+}
+
+#[test]
+fn schemas_in_a_grammar_are_schemas() {
+    let grammar =
+        lark("start: \"<call>\" %json {\"type\":\"object\",\"properties\":{\"foo\":{\"type\":\"string\"}}} \"</call>\" # %json of a tool");
+    let texts = [r#"<call>{"foo":"x"}</call>"#, r#"<call>{"foo":3}</call>"#, r#"<call>{"\u0066oo":3}</call>"#];
+    assert_eq!(accepts(&grammar, &texts), [true, false, false]);
+    assert!(refused(lark("start: %json {\"contains\":{}}")).contains("contains"));
+    assert!(refused(lark("start: %json {\"$ref\":\"#\"}")).contains("contains itself"));
+}
+
+#[test]
 fn formats_follow_the_calendar() {
     let texts = [r#""2024-02-29""#, r#""2023-02-29""#, r#""1900-02-29""#, r#""2000-02-29""#, r#""2023-13-01""#, r#""2023-04-31""#];
     assert_eq!(accepts(&schema(r#"{"type":"string","format":"date"}"#), &texts), [true, false, false, true, false, false]);
