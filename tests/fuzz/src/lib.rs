@@ -7,6 +7,7 @@
 //!
 //! Adding a target: a file here, a row in [`TARGETS`], a row in `targets.toml`, a binary in `libfuzzer/`, some inputs in `corpus/`.
 
+pub mod constraint;
 pub mod conversation;
 pub mod elf;
 pub mod frames;
@@ -36,4 +37,5 @@ pub const TARGETS: &[Target] = &[
     ("template", template::run),
     ("conversation", conversation::run),
     ("http", http::run),
+    ("constraint", constraint::run),
 ];

@@ -24,7 +24,7 @@ use crossbeam_channel::{Sender, unbounded};
 use onebit_loader::CancelFlag;
 
 use crate::backend::{Embed, Forward, LoadedSession, Vocabulary};
-use crate::guide::Desk;
+use crate::guide::{self, Desk};
 use crate::prompt::{self, Purpose};
 use crate::request::{EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, RequestId, TokenId};
 use facts::Tokens;
@@ -42,9 +42,8 @@ const DEFAULT_BATCH: u32 = 2048;
 /// Text up to this size is tokenised by the thread that submits it: it takes less time than to hand it over twice.
 const INLINE_TEXT_BYTES: usize = 8 * 1024;
 
-/// Stacks of the helper threads. Compiling a grammar recurses as deep as the grammar's bounds allow.
-const TEXT_STACK_BYTES: usize = 2 * 1024 * 1024;
-const GRAMMAR_STACK_BYTES: usize = 64 * 1024 * 1024;
+/// Stack of the threads that compile nothing.
+const STACK_BYTES: usize = 2 * 1024 * 1024;
 
 /// How to run a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -325,10 +324,10 @@ impl Generation {
             };
             spawn(name, stack, body).map(|thread| (drafts, thread))
         };
-        let (texts, text_thread) = helper("onebit-tokenise", TEXT_STACK_BYTES)?;
-        let (grammars, grammar_thread) = helper("onebit-grammar", GRAMMAR_STACK_BYTES)?;
+        let (texts, text_thread) = helper("onebit-tokenise", STACK_BYTES)?;
+        let (grammars, grammar_thread) = helper("onebit-grammar", guide::STACK_BYTES)?;
         let scheduler = Scheduler::new(session, shared, tokens, desk, inbox);
-        let engine = spawn("onebit-engine", TEXT_STACK_BYTES, move || scheduler.run())?;
+        let engine = spawn("onebit-engine", STACK_BYTES, move || scheduler.run())?;
         // The helpers are joined first: after them nobody can send the engine a request.
         let threads = vec![text_thread, grammar_thread, engine];
         Ok(Self { preparer, commands, helpers: Some(Helpers { texts, grammars }), threads })

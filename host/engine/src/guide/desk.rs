@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
-use super::{Allowed, Guide};
+use super::{Allowed, Guide, STACK_BYTES};
 use crate::request::{EngineError, TokenId};
 
 /// How long the engine waits for an answer that is not there when the device is done: all its streams wait with it. A grammar's bounds
@@ -50,7 +50,10 @@ impl Desk {
         let mut desk = Self { questions: Some(questions), threads: Vec::new() };
         for _ in 0..answers.min(cores).clamp(1, MOST_THREADS) {
             let inbox = inbox.clone();
-            let thread = std::thread::Builder::new().name("onebit-guide".to_owned()).spawn(move || inbox.iter().for_each(answer));
+            let thread = std::thread::Builder::new()
+                .name("onebit-guide".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(move || inbox.iter().for_each(answer));
             desk.threads
                 .push(thread.map_err(|error| EngineError::Internal(format!("a thread for constraints could not be started: {error}")))?);
         }

@@ -16,14 +16,15 @@ use llguidance::derivre::{RegexAst, RegexBuilder};
 
 /// Rules and parts a grammar may have; groups inside each other; repetitions.
 const MOST_RULES: usize = 2000;
-const MOST_PARTS: usize = 20_000;
+const MOST_PARTS: usize = 4000;
 const MOST_DEPTH: usize = 100;
 const MOST_TIMES: u32 = 100_000;
 /// Rules looked at as lexemes, and what each look may cost.
 const MOST_LEXEMES: usize = 32;
 const LOOK_FUEL: u64 = 20_000;
-/// Bytes of regular expression a rule may be spelled out as, rules it names included.
+/// Bytes of regular expression a rule may be spelled out as, rules it names included, and groups inside each other there.
 const MOST_SPELLED_BYTES: usize = 64 * 1024;
+const MOST_SPELLED_DEPTH: usize = 100;
 
 /// A part of a rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,8 +50,7 @@ type Rules = BTreeMap<String, Part>;
 pub(super) fn to_lark(text: &str) -> Result<String, String> {
     let rules = Reader { text, at: 0, parts: 0 }.rules()?;
     let endless = recursive(&rules);
-    let root = || Part::Rule("root".to_owned());
-    let lexemes = match !endless.contains("root") && spelled(&rules, &root()).is_some() {
+    let lexemes = match !endless.contains("root") && spelled(&rules, "root").is_some() {
         true => BTreeSet::from(["root".to_owned()]),
         false => lexemes(&rules, &endless),
     };
@@ -101,7 +101,7 @@ fn has_token<'a>(rules: &'a Rules, name: &'a str, seen: &mut BTreeSet<&'a str>) 
 fn lexemes(rules: &Rules, endless: &BTreeSet<String>) -> BTreeSet<String> {
     let candidates = rules.keys().filter(|name| !endless.contains(*name) && !has_token(rules, name, &mut BTreeSet::new()));
     let mut chosen: BTreeSet<String> = candidates.take(MOST_LEXEMES).cloned().collect();
-    chosen.retain(|name| spelled(rules, &Part::Rule(name.clone())).is_some_and(|spelled| is_prefix_free(&spelled)));
+    chosen.retain(|name| spelled(rules, name).is_some_and(|spelled| is_prefix_free(&spelled)));
     // Each that falls is spelled out in characters, which may stand in another's way.
     loop {
         let used = used(rules, &chosen);
@@ -155,8 +155,8 @@ fn is_prefix_free(pattern: &str) -> bool {
 }
 
 fn begins_alone(rules: &Rules, name: &str, lexemes: &BTreeSet<String>, characters: &BTreeSet<String>) -> bool {
-    let Some(own) = spelled(rules, &Part::Rule(name.to_owned())) else { return false };
-    let others = lexemes.iter().filter(|other| *other != name).filter_map(|other| spelled(rules, &Part::Rule(other.clone())));
+    let Some(own) = spelled(rules, name) else { return false };
+    let others = lexemes.iter().filter(|other| *other != name).filter_map(|other| spelled(rules, other));
     let others = RegexAst::Or(others.chain(characters.iter().cloned()).map(RegexAst::Regex).collect());
     // With any bytes behind them: characters that share their first byte begin alike.
     let bytes = || RegexAst::Repeat(Box::new(RegexAst::ByteSet(vec![u32::MAX; 8])), 0, u32::MAX);
@@ -171,22 +171,30 @@ fn is_empty(patterns: Vec<RegexAst>) -> bool {
     built.is_ok_and(|mut regex| regex.always_empty())
 }
 
-/// A part without recursion as a regular expression; `None` if it is too long or has a token in it.
-fn spelled(rules: &Rules, part: &Part) -> Option<String> {
+/// A rule without recursion as a regular expression; `None` if that is too long or too deep, or if the rule has a token in it.
+fn spelled(rules: &Rules, name: &str) -> Option<String> {
+    spelled_part(rules, rules.get(name)?, 0)
+}
+
+fn spelled_part(rules: &Rules, part: &Part, depth: usize) -> Option<String> {
+    if depth > MOST_SPELLED_DEPTH {
+        return None;
+    }
+    let inner = |part: &Part| spelled_part(rules, part, depth + 1);
     let all = |parts: &[Part], between: &str| -> Option<String> {
-        let parts: Vec<String> = parts.iter().map(|part| spelled(rules, part)).collect::<Option<_>>()?;
+        let parts: Vec<String> = parts.iter().map(inner).collect::<Option<_>>()?;
         Some(format!("(?:{})", parts.join(between)))
     };
     let spelled = match part {
         Part::Literal(text) => text.chars().map(class_of).collect(),
         Part::Class(class) => class.clone(),
         Part::Token(_) => return None,
-        Part::Rule(name) => spelled(rules, rules.get(name)?)?,
+        Part::Rule(name) => inner(rules.get(name)?)?,
         Part::Sequence(parts) => all(parts, "")?,
         Part::Choice(parts) => all(parts, "|")?,
         Part::Repeat(part, least, most) => {
             let most = most.map_or_else(String::new, |most| most.to_string());
-            format!("(?:{}){{{least},{most}}}", spelled(rules, part)?)
+            format!("(?:{}){{{least},{most}}}", inner(part)?)
         }
     };
     (spelled.len() <= MOST_SPELLED_BYTES).then_some(spelled)
@@ -214,7 +222,7 @@ impl Writer<'_> {
             let Some(part) = self.rules.get(*name) else { continue };
             let _ = write!(self.lark, "r{number}: ");
             if self.lexemes.contains(*name) {
-                let spelled = spelled(self.rules, &Part::Rule((*name).to_owned())).ok_or("the grammar is too long")?;
+                let spelled = spelled(self.rules, name).ok_or("the grammar is too long")?;
                 let _ = write!(self.lark, "/{spelled}/");
             } else {
                 self.part(part, &numbers);

@@ -16,13 +16,19 @@ use super::lexicon::{Lexicon, Mask};
 use super::{dialect, finite, gbnf, schema};
 use crate::request::{Constraint, EngineError, TokenId};
 
+/// For the threads that compile and follow constraints: both recurse as deep as the bounds below allow. It is only used if it is needed.
+pub(crate) const STACK_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes of text a constraint may have.
 const MOST_BYTES: usize = 512 * 1024;
+/// Bytes a Lark grammar may have besides the schemas in it. What may be missing costs its square, in every row of the parser.
+const MOST_LARK_BYTES: usize = 64 * 1024;
 /// Definitions a grammar may have: what compiles them recurses from one into the next.
 const MOST_DEFINITIONS: usize = 2000;
 /// Brackets that may stand inside each other: what reads them recurses.
 const MOST_NESTING: usize = 200;
 
+/// Characters of the compiler's words that are passed on: some of them repeat the grammar.
+const MOST_WORDS: usize = 1000;
 /// What rows of parts that may all be missing may cost: the first step through one of n parts makes n ways of different lengths, and no
 /// limit of llguidance counts them.
 const MOST_SKIPS: usize = 8_000_000;
@@ -35,7 +41,7 @@ pub(super) fn limits() -> ParserLimits {
         step_lexer_fuel: 200_000,
         step_max_items: 100_000,
         max_lexer_states: 50_000,
-        max_grammar_size: 200_000,
+        max_grammar_size: 50_000,
         precompute_large_lexemes: true,
         verbose_errors: false,
     }
@@ -51,7 +57,7 @@ pub(crate) struct Matcher(llguidance::Matcher);
 pub(crate) fn compile(constraint: &Constraint, lexicon: &Lexicon) -> Result<Matcher, EngineError> {
     let compiled = catch_unwind(AssertUnwindSafe(|| translated(constraint).and_then(|grammar| matcher(lexicon, grammar))));
     compiled.unwrap_or_else(|_| Err("its compiler panicked".to_owned())).map_err(|message| EngineError::InvalidRequest {
-        message: format!("the constraint cannot be followed: {message}"),
+        message: format!("the constraint cannot be followed: {}", words(&message)),
         param: Some("constraint".to_owned()),
     })
 }
@@ -100,10 +106,11 @@ fn json_schema(mut schema: Value) -> Result<Value, String> {
 fn with_schemas(text: &str) -> Result<String, String> {
     const MARK: &str = "%json";
     let mut grammar = String::with_capacity(text.len());
-    let mut rest = text;
+    let (mut rest, mut own) = (text, 0);
     while let Some(at) = rest.find(MARK) {
         let (before, after) = rest.split_at(at + MARK.len());
         grammar.push_str(before);
+        own += before.len();
         rest = after;
         let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
         // What is no JSON is left as it is: the compiler says so, unless it stands in a comment.
@@ -114,16 +121,20 @@ fn with_schemas(text: &str) -> Result<String, String> {
         }
     }
     grammar.push_str(rest);
-    Ok(grammar)
+    own += rest.len();
+    match own <= MOST_LARK_BYTES {
+        true => Ok(grammar),
+        false => Err(format!("the grammar has {own} bytes besides its schemas; at most {MOST_LARK_BYTES} are read")),
+    }
 }
 
 fn matcher(lexicon: &Lexicon, grammar: TopLevelGrammar) -> Result<Matcher, String> {
     let factory = lexicon.factory();
-    let said = |error| words(&format!("{error:#}"));
+    let said = |error| format!("{error:#}");
     let (grammar, lexemes) =
         GrammarInit::Serialized(grammar).to_internal(Some(factory.tok_env().clone()), factory.limits().clone()).map_err(said)?;
     if let Some(warning) = lexemes.render_warnings().first() {
-        return Err(words(warning));
+        return Err(warning.clone());
     }
     if skips(&lexemes) > MOST_SKIPS {
         return Err("it has too many parts in a row that may all be missing".to_owned());
@@ -187,9 +198,11 @@ fn skips(lexemes: &LexerSpec) -> usize {
 /// What llguidance says, without its stack traces and states.
 fn words(message: &str) -> String {
     let end = ["\n<backtrace>", "\n<non-verbose/>", "\n<state>"].iter().filter_map(|mark| message.find(mark)).min();
-    match message[..end.unwrap_or(message.len())].trim() {
+    let message: String = message[..end.unwrap_or(message.len())].chars().take(MOST_WORDS).collect();
+    match message.trim() {
         "NoExtensionBias" => "no token of this model continues it".to_owned(),
-        words => words.to_owned(),
+        // One line, whatever of the grammar is in it.
+        words => words.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "),
     }
 }
 

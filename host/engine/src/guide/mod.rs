@@ -22,7 +22,7 @@ mod schema;
 mod thought;
 
 pub(crate) use desk::{Desk, Guided};
-pub(crate) use grammar::compile;
+pub(crate) use grammar::{STACK_BYTES, compile};
 pub(crate) use lexicon::{Lexicon, Mask};
 pub(crate) use thought::check as check_reasoning;
 

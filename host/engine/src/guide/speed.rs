@@ -30,7 +30,7 @@ impl Words {
             .collect();
         let mut state = 1u64;
         while words.len() < SIZE as usize - 1 {
-            let mut word = String::from(if words.len() % 2 == 0 { " " } else { "" });
+            let mut word = String::from(if words.len().is_multiple_of(2) { " " } else { "" });
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             for part in 0..1 + (state >> 60) % 4 {
                 word.push_str(&syllables[(state >> (8 + part * 12)) as usize % syllables.len()]);

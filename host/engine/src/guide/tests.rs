@@ -310,6 +310,16 @@ fn hostile_constraints_end_soon_one_way_or_the_other() {
         regex(&format!("{}a{}", "(".repeat(190), ")".repeat(190))),
         regex(&"(a?".repeat(199)),
         regex(&"a?".repeat(20_000)),
+        regex(&"(a|bc)".repeat(20_000)),
+        regex(&"ab".repeat(100_000)),
+        regex(&"(a|b.)".repeat(20_000)),
+        regex(&"x{2,5}y".repeat(20_000)),
+        Constraint::Gbnf(format!("root ::= {}", "\"a\" ".repeat(3900))),
+        Constraint::Gbnf(format!("root ::= {}root", "[ab]? ".repeat(3900))),
+        Constraint::Gbnf(
+            (0..1990).fold(String::from("root ::= r0\n"), |text, n| text + &format!("r{n} ::= \"a\" r{} | \"b\"\n", n + 1))
+                + "r1990 ::= [c]*",
+        ),
         regex(".*.*.*.*.*.*.*.*.*x.{500}"),
         regex(&"\u{1F600}".repeat(200_000)),
         lark("start: start"),
@@ -320,6 +330,12 @@ fn hostile_constraints_end_soon_one_way_or_the_other() {
         lark(&chain(1900, "r")),
         lark(&chain(1900, "R")),
         lark(&chain(20_000, "r")),
+        lark(&format!("start: {}start", "/[ab]/? ".repeat(60_000))),
+        lark(&format!("start: {}start", "/[ab]/? ".repeat(10_000))),
+        schema(&format!(
+            "{{\"type\":\"object\",\"properties\":{{{}\"z\":{{}}}}}}",
+            (0..3000).map(|n| format!("\"p{n}\":{{}},")).collect::<String>()
+        )),
         lark("start: a{1000000}\na: b{1000000}\nb: \"x\""),
         lark("start: %json {\"$ref\":\"#\"}"),
     ];
