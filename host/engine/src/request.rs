@@ -45,7 +45,7 @@ pub struct GenerateRequest {
     pub stop: Vec<String>,
     /// `Some(k)`: log-probability of each token and of the `k` best alternatives (of the distribution before sampling filters).
     pub logprobs: Option<u32>,
-    /// Go on after an end-of-generation token.
+    /// Go on after an end-of-generation token. Not together with a constraint.
     pub ignore_eos: bool,
     /// What the answer must look like; `None` = anything.
     pub constraint: Option<Constraint>,
@@ -80,7 +80,8 @@ impl GenerateRequest {
 /// What an answer must look like. Every token that would leave it is forbidden, and the answer can end only where it is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Constraint {
-    /// JSON that a JSON schema accepts (its text; draft 2020-12). A keyword that cannot be carried out is an error that names it.
+    /// JSON that a JSON schema accepts (its text; draft 2020-12). A keyword that cannot be carried out is an error that names it. Properties
+    /// come in the schema's order, others after them; `format` is followed where a regular expression can, and an error elsewhere.
     JsonSchema(String),
     /// A text that this regular expression matches as a whole.
     Regex(String),

@@ -198,10 +198,7 @@ impl Running {
         }
         self.tokens.push(token);
         self.guide = guide.filter(|guide| !guide.is_free()).map(|guide| tools.desk.ask(guide, Some(token)));
-        match self.made >= self.limit {
-            true => self.full().map(Some),
-            false => Ok(None),
-        }
+        Ok((self.made >= self.limit).then(|| self.full()))
     }
 
     /// The model or its constraint ended the answer.
@@ -212,15 +209,13 @@ impl Running {
     }
 
     /// No more tokens may be made. An answer that is complete with its last one was not cut.
-    fn full(&mut self) -> Result<Event, EngineError> {
-        match self.guide.take().map(Guided::wait).transpose()? {
-            Some((_, Allowed::Complete)) => Ok(self.ended()),
-            _ => {
-                let rest = self.answer.finish();
-                self.show(rest);
-                Ok(self.finished(FinishReason::Length))
-            }
+    fn full(&mut self) -> Event {
+        if let Some(Ok((_, Allowed::Complete))) = self.guide.take().map(Guided::wait) {
+            return self.ended();
         }
+        let rest = self.answer.finish();
+        self.show(rest);
+        self.finished(FinishReason::Length)
     }
 
     /// The good end.

@@ -5,6 +5,7 @@
 //! number (`<[id]>`) and never by accident. Tokens that cannot be part of any text, because that byte is in them or because they are
 //! longer than the trie is deep, are left out: no constraint allows them.
 
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -55,17 +56,23 @@ impl Lexicon {
             let is_text = !word.iter().skip(usize::from(token.control || token.end)).any(|byte| *byte == APART);
             words.push(if is_text && word.len() <= MOST_TOKEN_BYTES { word } else { Vec::new() });
         }
-        let mut trie = TokTrie::from(&TokRxInfo::new(size, ends.first().copied().unwrap_or(INVALID_TOKEN)), &words);
+        let built = catch_unwind(|| Self::build(size, &words, &ends)).unwrap_or_else(|_| Err("its builder panicked".to_owned()));
+        let lexicon = built.map_err(|error| EngineError::Constraint(format!("the vocabulary cannot be prepared: {error}")))?;
+        tracing::debug!(tokens = size, took = ?begin.elapsed(), "the vocabulary is ready for constraints");
+        Ok(lexicon)
+    }
+
+    fn build(size: u32, words: &[Vec<u8>], ends: &[TokenId]) -> Result<Self, String> {
+        let mut trie = TokTrie::from(&TokRxInfo::new(size, ends.first().copied().unwrap_or(INVALID_TOKEN)), words);
         if !ends.is_empty() {
-            trie = trie.with_eos_tokens(&ends);
+            trie = trie.with_eos_tokens(ends);
         }
         // Not canonical: the model chooses how to cut a text into tokens, also where the grammar leaves it only one text.
         let env: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
         let mut factory = ParserFactory::new(&env, InferenceCapabilities::default(), &SlicedBiasComputer::general_slices())
-            .map_err(|error| EngineError::Constraint(format!("the vocabulary cannot be prepared for constraints: {error}")))?;
+            .map_err(|error| error.to_string())?;
         *factory.limits_mut() = grammar::limits();
         factory.quiet();
-        tracing::debug!(tokens = size, took = ?begin.elapsed(), "the vocabulary is ready for constraints");
         Ok(Self { env, factory })
     }
 
