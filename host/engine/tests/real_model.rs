@@ -3,6 +3,9 @@
 //! `cargo test -p onebit-engine --features real-model`, with `ONEBIT_DIST` = a staged tree and `ONEBIT_TEST_MODELS` = a folder that holds
 //! the demo model. Without them every test fails and says so.
 
+#[path = "real_model/guides.rs"]
+mod guides;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
