@@ -53,6 +53,8 @@ pub(crate) enum Misdeed {
     None,
     Fault(Fault),
     Nan,
+    /// In the first row only.
+    NanFirst,
     Panic,
     FewLogits,
 }
@@ -165,6 +167,7 @@ impl Forward for Session {
         }
         match misdeed {
             Misdeed::Nan => self.logits.iter_mut().step_by(37).for_each(|logit| *logit = f32::NAN),
+            Misdeed::NanFirst => self.logits[0] = f32::NAN,
             Misdeed::Panic => panic!("the toy was asked to panic"),
             Misdeed::FewLogits => self.logits.truncate(3),
             Misdeed::None | Misdeed::Fault(_) => {}

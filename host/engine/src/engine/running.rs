@@ -104,6 +104,11 @@ impl Running {
         chooses || self.scores(position)
     }
 
+    /// How many of its next `rows` want logits.
+    pub(crate) fn wanted(&self, rows: usize) -> usize {
+        (self.computed..self.computed + rows).filter(|position| self.wants_logits(*position)).count()
+    }
+
     fn scores(&self, position: usize) -> bool {
         let next = position + 1;
         self.scored.as_ref().is_some_and(|scored| next >= scored.tokens.len() && next < self.prompt_tokens as usize)
@@ -124,12 +129,7 @@ impl Running {
 
     /// The state holds `rows` more tokens, of which those that [`wants_logits`](Self::wants_logits) have `logits`: the prompt is scored,
     /// and if nothing is left to compute, the next token is chosen. With `Some` the request is over.
-    pub(crate) fn advance<'a>(
-        &mut self,
-        rows: usize,
-        logits: &mut impl Iterator<Item = &'a [f32]>,
-        tools: &mut Tools<'_>,
-    ) -> Option<Event> {
+    pub(crate) fn advance<'a>(&mut self, rows: usize, mut logits: impl Iterator<Item = &'a [f32]>, tools: &mut Tools<'_>) -> Option<Event> {
         let from = self.computed;
         self.computed(rows);
         let mut last = None;

@@ -271,15 +271,18 @@ impl Scheduler {
                 status: "internal".into(),
                 message: format!("the plugin gave {} logits for {wanted} rows of {width}", logits.len()),
             }),
-            Ok(logits) => {
+            Ok(mut logits) => {
                 self.pace.record(rows, prompt_rows, begin.elapsed());
                 self.busy = 0;
-                let mut logits = logits.chunks_exact(width.max(1)).map(|row| &row[..self.vocabulary]);
                 let mut tools = Tools { scratch: &mut self.scratch, pieces: &mut self.pieces, special: &self.tokens, desk: &self.desk };
                 for share in shares {
                     let Some(running) = self.slots[share.slot].as_mut() else { continue };
                     running.reply.set_in_batch(false);
-                    over.extend(running.advance(share.rows, &mut logits, &mut tools).map(|event| (share.slot, event)));
+                    // Whatever becomes of this request, the next one's rows begin where its own end.
+                    let (own, rest) = logits.split_at(running.wanted(share.rows) * width);
+                    logits = rest;
+                    let rows = own.chunks_exact(width.max(1)).map(|row| &row[..self.vocabulary]);
+                    over.extend(running.advance(share.rows, rows, &mut tools).map(|event| (share.slot, event)));
                 }
                 Ok(())
             }

@@ -81,6 +81,23 @@ fn several_prompts_are_scored_beside_answers_that_run() {
 }
 
 #[test]
+fn a_prompt_whose_scores_are_damaged_fails_alone() {
+    let toy = Toy { per_batch: std::time::Duration::from_millis(20), ..Toy::new(2, 200) };
+    // The first batch keeps the engine busy until both are there; then both prompts are computed in one.
+    toy.misbehave([Misdeed::None, Misdeed::NanFirst]);
+    let engine = toy.start();
+    let first = Stream::submit(&engine, 0, ask("first", 1));
+    assert!(matches!(first.next(), Event::Started { .. }));
+    let damaged = Stream::submit(&engine, 1, scored("damaged", 10));
+    let whole = Stream::submit(&engine, 2, scored("whole", 10));
+    while !matches!(first.next(), Event::Finished(_)) {}
+    assert!(matches!(damaged.all().end, Event::Failed(EngineError::Plugin { .. })));
+    let whole = whole.all();
+    check(&toy, &whole, "whole");
+    assert_eq!(whole.ids(), alone(&toy, ask("whole", 10)).ids());
+}
+
+#[test]
 fn too_many_log_probabilities_for_one_message_are_refused() {
     let mut toy = Toy::new(1, 20_000);
     toy.limits.batch = 20_000;
