@@ -25,6 +25,8 @@ pub(crate) struct Admission {
 pub(crate) struct Ticket {
     admission: Arc<Admission>,
     since: Instant,
+    /// Places that were taken when this one was.
+    ahead: usize,
 }
 
 impl Admission {
@@ -47,7 +49,7 @@ impl Admission {
         let limit = slots.saturating_add(max_queue);
         let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| (taken < limit).then_some(taken + 1));
         match taken {
-            Ok(_) => Ok(Ticket { admission: self.clone(), since: Instant::now() }),
+            Ok(ahead) => Ok(Ticket { admission: self.clone(), since: Instant::now(), ahead }),
             Err(depth) => Err(WorkerError::QueueFull { model: self.model.clone(), depth, retry_after: self.next_place(slots) }),
         }
     }
@@ -60,6 +62,11 @@ impl Admission {
 }
 
 impl Ticket {
+    /// Requests of the model that had a place when this one got its own.
+    pub(crate) fn ahead(&self) -> usize {
+        self.ahead
+    }
+
     /// The request of this ticket was answered: learn from how long it took.
     pub(crate) fn answered(&self) {
         let took = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -84,6 +91,7 @@ mod tests {
         let admission = Admission::new("tiny");
         admission.set_slots(2);
         let tickets: Vec<_> = (0..5).map(|_| admission.take(3).expect("a place")).collect();
+        assert_eq!(tickets.iter().map(Ticket::ahead).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         match admission.take(3) {
             Err(WorkerError::QueueFull { depth: 5, retry_after, .. }) => assert!(retry_after >= Duration::from_secs(1)),
             other => panic!("{other:?}"),

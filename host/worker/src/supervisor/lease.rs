@@ -29,6 +29,8 @@ pub struct Lease {
     seat: Mutex<Seat>,
     /// The place in the queue that the lease was given; its first request takes it over.
     ticket: Mutex<Option<Ticket>>,
+    /// Requests that had a place when this lease got its own.
+    ahead: usize,
     request_id: Option<String>,
     deadline: Option<Instant>,
 }
@@ -67,6 +69,7 @@ impl Lease {
             facts: seat.instance().facts.clone(),
             bond: Arc::new(Bond { inner, entry, spec }),
             seat: Mutex::new(seat),
+            ahead: ticket.ahead(),
             ticket: Mutex::new(Some(ticket)),
             request_id: None,
             deadline: None,
@@ -97,6 +100,13 @@ impl Lease {
     #[must_use]
     pub fn spec(&self) -> &LaunchSpec {
         &self.bond.spec
+    }
+
+    /// How many requests had to end before this one could be computed, when it got its place: 0 = none, 1 = it was the next.
+    #[must_use]
+    pub fn queue_position(&self) -> u32 {
+        let slots = self.facts.slots.max(1) as usize;
+        u32::try_from((self.ahead + 1).saturating_sub(slots)).unwrap_or(u32::MAX)
     }
 
     /// Starts an answer.
