@@ -7,11 +7,14 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Request};
 use axum::response::Response;
 use onebit_engine::ModelFacts;
+use tokio_util::sync::CancellationToken;
 
 use crate::body::BodyLimits;
+use crate::calls::{Call, Calls};
 use crate::errors::ApiError;
 use crate::metrics::Metrics;
 use crate::models::{Leased, Models};
+use crate::reload::Watched;
 use crate::template::Renderer;
 
 /// One server's state.
@@ -25,6 +28,12 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// For reading bodies.
     pub limits: Arc<BodyLimits>,
+    /// Requests that ask models now.
+    pub(crate) calls: Arc<Calls>,
+    /// Set once the server goes down.
+    pub(crate) draining: CancellationToken,
+    /// What is read again when its files change.
+    pub(crate) watched: Watched,
 }
 
 impl std::fmt::Debug for App {
@@ -34,10 +43,10 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// Gets hold of a model and notes how long that took.
-    pub async fn lease(&self, model: &str, request_id: &str) -> Result<Arc<dyn Leased>, ApiError> {
+    /// Gets hold of a model for a call and notes how long that took.
+    pub(crate) async fn lease(&self, model: &str, call: &Arc<Call>) -> Result<Arc<dyn Leased>, ApiError> {
         let began = Instant::now();
-        let lease = self.models.lease(model, request_id).await?;
+        let lease = call.lease(self.models.lease(model, call.id())).await?;
         self.metrics.lease(lease.model(), began.elapsed());
         Ok(lease)
     }

@@ -57,13 +57,26 @@ pub(crate) fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
+/// Where TLS has its certificate from, both PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those that lead to one that clients trust.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
 /// All settings of the HTTP front.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpConfig {
     /// At least one.
     pub listen: Vec<Listen>,
-    /// Any of these opens every route; empty = no key needed.
-    pub api_keys: Vec<String>,
+    /// Opens every route. Without it and without a file of keys, no key is needed.
+    pub api_key: Option<String>,
+    /// Keys of many people, with scopes and limits; see [`crate::keys`].
+    pub api_keys_file: Option<PathBuf>,
+    /// Certificate and key for TLS; sockets in files stay without.
+    pub tls: Option<TlsFiles>,
     /// Allows listening beyond this machine without a key.
     pub insecure: bool,
     /// Names, besides `localhost` and addresses, under which clients may reach the server (the `Host` header). `*` = any.
@@ -92,7 +105,9 @@ impl Default for HttpConfig {
     fn default() -> Self {
         Self {
             listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 8090)))],
-            api_keys: Vec::new(),
+            api_key: None,
+            api_keys_file: None,
+            tls: None,
             insecure: false,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
@@ -109,11 +124,13 @@ impl Default for HttpConfig {
 }
 
 impl fmt::Debug for HttpConfig {
-    /// Without the keys.
+    /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpConfig")
             .field("listen", &self.listen)
-            .field("api_keys", &self.api_keys.len())
+            .field("api_key", &self.api_key.is_some())
+            .field("api_keys_file", &self.api_keys_file)
+            .field("tls", &self.tls)
             .field("insecure", &self.insecure)
             .field("allowed_hosts", &self.allowed_hosts)
             .field("allowed_origins", &self.allowed_origins)
@@ -122,15 +139,26 @@ impl fmt::Debug for HttpConfig {
 }
 
 impl HttpConfig {
+    /// Whether callers need a key.
+    pub fn keyed(&self) -> bool {
+        self.api_key.is_some() || self.api_keys_file.is_some()
+    }
+
+    /// Addresses where what is sent, keys included, can be read on the way.
+    pub fn in_the_clear(&self) -> impl Iterator<Item = &Listen> {
+        self.listen.iter().filter(|listen| self.tls.is_none() && self.keyed() && !listen.is_local())
+    }
+
     /// Refuses a configuration that is unsafe or cannot work.
     pub fn check(&self) -> Result<(), ServeError> {
         if self.listen.is_empty() {
             return Err(ServeError::NoAddress);
         }
-        if self.api_keys.iter().any(|key| key.trim().is_empty() || !key.is_ascii() || key.bytes().any(|byte| byte.is_ascii_control())) {
+        let unfit = |key: &String| key.trim().is_empty() || !key.is_ascii() || key.bytes().any(|byte| byte.is_ascii_control());
+        if self.api_key.as_ref().is_some_and(unfit) {
             return Err(ServeError::Key);
         }
-        if self.api_keys.is_empty()
+        if !self.keyed()
             && !self.insecure
             && let Some(open) = self.listen.iter().find(|listen| !listen.is_local())
         {
@@ -165,23 +193,44 @@ mod tests {
 
     #[test]
     fn an_open_address_needs_a_key_or_the_word_insecure() {
-        let open = |keys: &[&str], insecure| HttpConfig {
+        let open = |key: Option<&str>, insecure| HttpConfig {
             listen: vec!["0.0.0.0:0".parse().expect("an address")],
-            api_keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            api_key: key.map(str::to_owned),
             insecure,
             ..HttpConfig::default()
         };
-        let error = open(&[], false).check().expect_err("open");
+        let error = open(None, false).check().expect_err("open");
         assert!(error.to_string().contains("--insecure") && error.to_string().contains("key"), "{error}");
-        assert!(open(&["k"], false).check().is_ok());
-        assert!(open(&[], true).check().is_ok());
-        assert!(open(&[" "], false).check().is_err());
+        assert!(open(Some("k"), false).check().is_ok());
+        assert!(open(None, true).check().is_ok());
+        assert!(open(Some(" "), false).check().is_err());
         assert!(HttpConfig::default().check().is_ok());
     }
 
     #[test]
+    fn a_key_travels_in_the_clear_where_others_could_read_it() {
+        let at = |address: &str, keyed: bool, tls: bool| {
+            let files = TlsFiles { cert: "c".into(), key: "k".into() };
+            let config = HttpConfig {
+                listen: vec![address.parse().expect("an address")],
+                api_key: keyed.then(|| "k".into()),
+                tls: tls.then_some(files),
+                ..HttpConfig::default()
+            };
+            config.in_the_clear().count() == 1
+        };
+        assert!(at("0.0.0.0:1", true, false));
+        assert!(
+            !at("0.0.0.0:1", true, true)
+                && !at("0.0.0.0:1", false, false)
+                && !at("127.0.0.1:1", true, false)
+                && !at("unix:/s", true, false)
+        );
+    }
+
+    #[test]
     fn keys_are_not_shown() {
-        let config = HttpConfig { api_keys: vec!["hush".into()], ..HttpConfig::default() };
+        let config = HttpConfig { api_key: Some("hush".into()), ..HttpConfig::default() };
         assert!(!format!("{config:?}").contains("hush"));
     }
 }

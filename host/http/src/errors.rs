@@ -18,12 +18,16 @@
 //! | `Unauthorised` | 401 | invalid_request_error | invalid_api_key | sends one of the configured keys |
 //! | `ForeignHost` | 403 | invalid_request_error | host_not_allowed | uses a configured name, or configures this one |
 //! | `ForeignOrigin` | 403 | invalid_request_error | origin_not_allowed | configures the page's origin |
+//! | `Scope` | 403 | invalid_request_error | insufficient_scope | uses a key with the scope that the message names |
 //! | `UnknownModel` | 404 | invalid_request_error | model_not_found | picks a model of `/v1/models` |
 //! | `UnknownRoute` | 404 | invalid_request_error | unknown_url | picks a route that exists |
+//! | `UnknownRequest` | 404 | invalid_request_error | request_not_found | looks at `/v1/requests`; it may have ended |
 //! | `WrongMethod` | 405 | invalid_request_error | method_not_supported | uses a method of the `Allow` header |
 //! | `SlowBody` | 408 | invalid_request_error | request_timeout | sends the body faster |
 //! | `TooLarge` | 413 | invalid_request_error | request_too_large | sends less, or raises the limit |
 //! | `Encoding` | 415 | invalid_request_error | unsupported_encoding | sends the body uncompressed |
+//! | `RateLimited` | 429 | rate_limit_error | rate_limit_exceeded | waits as long as `Retry-After` says |
+//! | `Cancelled` | 499 | invalid_request_error | request_cancelled | nothing; somebody with the right to ended it |
 //! | `Internal` | 500 | server_error | internal_error | reports it with the request id |
 //! | `WorkerFailed` | 502 | server_error | worker_failed | repeats the request; the worker is restarted |
 //! | `PluginFailed` | 502 | server_error | plugin_failed | reads the plugin's sentence |
@@ -56,12 +60,16 @@ pub enum Kind {
     Unauthorised,
     ForeignHost,
     ForeignOrigin,
+    Scope,
     UnknownModel,
     UnknownRoute,
+    UnknownRequest,
     WrongMethod,
     SlowBody,
     TooLarge,
     Encoding,
+    RateLimited,
+    Cancelled,
     Internal,
     WorkerFailed,
     PluginFailed,
@@ -108,12 +116,17 @@ pub static ROWS: &[Row] = &[
     row(Kind::Unauthorised, 401, REQUEST, "invalid_api_key", None),
     row(Kind::ForeignHost, 403, REQUEST, "host_not_allowed", None),
     row(Kind::ForeignOrigin, 403, REQUEST, "origin_not_allowed", None),
+    row(Kind::Scope, 403, REQUEST, "insufficient_scope", None),
     row(Kind::UnknownModel, 404, REQUEST, "model_not_found", None),
     row(Kind::UnknownRoute, 404, REQUEST, "unknown_url", None),
+    row(Kind::UnknownRequest, 404, REQUEST, "request_not_found", None),
     row(Kind::WrongMethod, 405, REQUEST, "method_not_supported", None),
     row(Kind::SlowBody, 408, REQUEST, "request_timeout", None),
     row(Kind::TooLarge, 413, REQUEST, "request_too_large", None),
     row(Kind::Encoding, 415, REQUEST, "unsupported_encoding", None),
+    row(Kind::RateLimited, 429, "rate_limit_error", "rate_limit_exceeded", Some(1)),
+    // Not 409: client libraries take that for a reason to send the request again, and it would run after all.
+    row(Kind::Cancelled, 499, REQUEST, "request_cancelled", None),
     row(Kind::Internal, 500, SERVER, "internal_error", None),
     row(Kind::WorkerFailed, 502, SERVER, "worker_failed", Some(1)),
     row(Kind::PluginFailed, 502, SERVER, "plugin_failed", None),

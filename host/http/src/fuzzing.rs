@@ -31,7 +31,7 @@ impl Front {
     /// # Errors
     /// What keeps a server from starting.
     pub fn new(models: Arc<dyn Models>, config: &HttpConfig) -> Result<Self, ServeError> {
-        Ok(Self(front(models, config)?.0))
+        Ok(Self(front(models, config, None)?.router))
     }
 
     /// Sends a body and reads the whole answer; `None` = the answer broke off.

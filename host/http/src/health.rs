@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::errors::ApiError;
+use crate::gate::Caller;
+use crate::keys::Scope;
 use crate::models::{WorkerPhase, WorkerState};
 
 /// The process answers. Says nothing of models and needs no key.
@@ -26,7 +28,16 @@ pub struct ReadyQuery {
 struct Ready {
     status: &'static str,
     sandbox: Sandbox,
+    /// Files of the server that were changed and are not taken over; what they said before still holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_reloaded: Vec<NotReloaded>,
     models: Vec<ReadyModel>,
+}
+
+#[derive(Serialize)]
+struct NotReloaded {
+    setting: &'static str,
+    problem: String,
 }
 
 /// What this kernel confines plugins with. What holds for a loaded model stands with the model.
@@ -90,10 +101,16 @@ pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, Que
     let (offered, required) = app.models.sandbox();
     // Where the sandbox is required and does not hold, no model can be loaded.
     let safe = offered.holds() || !required;
+    let draining = app.draining.is_cancelled();
+    let not_reloaded = app.watched.problems().map(|(setting, problem)| NotReloaded { setting, problem }).collect();
     let answer = |ready: bool, models| {
-        let (code, status) = if ready && safe { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not_ready") };
-        (code, Json(Ready { status, sandbox: Sandbox { layers: offered.to_string(), missing: offered.missing, required }, models }))
-            .into_response()
+        let (code, status) = match (draining, ready && safe) {
+            (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+            (false, true) => (StatusCode::OK, "ready"),
+            (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
+        };
+        let sandbox = Sandbox { layers: offered.to_string(), missing: offered.missing, required };
+        (code, Json(Ready { status, sandbox, not_reloaded, models })).into_response()
     };
     let Some(name) = query.model else {
         return Ok(answer(true, workers.into_iter().map(ReadyModel::from).collect()));
@@ -120,8 +137,12 @@ pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, Que
     Ok(answer(ready, vec![model]))
 }
 
-/// Prometheus text.
-pub async fn metrics(State(app): State<App>) -> Response {
+/// Prometheus text. It tells of everybody's use.
+pub async fn metrics(State(app): State<App>, caller: Caller) -> Result<Response, ApiError> {
+    caller.require(Scope::Admin)?;
+    for file in app.watched.0.iter() {
+        app.metrics.reloaded(file.setting(), file.problem().is_none());
+    }
     let text = app.metrics.render(&app.models.workers());
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

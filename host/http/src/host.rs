@@ -148,6 +148,10 @@ impl Leased for HostLease {
         &self.defaults
     }
 
+    fn queue_position(&self) -> Option<u32> {
+        Some(self.lease.queue_position())
+    }
+
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
         async move {
             let generation = self.lease.generate(request).await?;

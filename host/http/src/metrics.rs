@@ -53,9 +53,11 @@ const REFUSED: Series =
     Series("onebit_sandbox_refused_calls_total", Unit::Count, "System calls that the sandbox refused to the worker that runs now");
 const ACTIVE: Series = Series("onebit_worker_requests_active", Unit::Count, "Requests being computed, by model");
 const WAITING: Series = Series("onebit_worker_requests_waiting", Unit::Count, "Requests waiting for a slot, by model");
+const RELOADED: Series =
+    Series("onebit_http_files_current", Unit::Count, "0 while the file of this setting was changed and could not be taken over");
 
 const COUNTERS: [Series; 10] = [REFUSED, REQUESTS, FAILURES, PROMPT_TOKENS, COMPLETION_TOKENS, RESTARTS, LOADS, UNLOADS, DEATHS, REPLAYS];
-const GAUGES: [Series; 8] = [CONFINED, IN_FLIGHT, CONNECTIONS, WORKER_UP, ESTIMATED, MEASURED, ACTIVE, WAITING];
+const GAUGES: [Series; 9] = [RELOADED, CONFINED, IN_FLIGHT, CONNECTIONS, WORKER_UP, ESTIMATED, MEASURED, ACTIVE, WAITING];
 const HISTOGRAMS: [Series; 5] = [REQUEST_SECONDS, LOAD, QUEUE, PREFILL, DECODE];
 
 /// The series of one server.
@@ -142,6 +144,11 @@ impl Metrics {
     /// Counts a connection as open until the guard is dropped.
     pub fn connection(&self) -> Held {
         Held::new(self.gauge(&CONNECTIONS, &[]))
+    }
+
+    /// Whether what the file of a setting says is what holds.
+    pub fn reloaded(&self, setting: &str, current: bool) {
+        self.gauge(&RELOADED, &[("setting", setting)]).set(f64::from(u8::from(current)));
     }
 
     /// The exposition text, with the workers as they are now.

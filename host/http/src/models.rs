@@ -128,6 +128,8 @@ pub trait Leased: Send + Sync + 'static {
     fn facts(&self) -> &ModelFacts;
     /// What the manifest says of answers.
     fn defaults(&self) -> &Defaults;
+    /// How many requests had to end first when this one came, counted from the front of the queue: 0 = it could begin at once. `None` = unknown.
+    fn queue_position(&self) -> Option<u32>;
     /// Starts a generation.
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>>;
     /// Embeds.

@@ -14,6 +14,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
 use crate::app::{App, RequestId};
+use crate::calls;
 use crate::errors::{ApiError, Kind, Reason};
 use crate::gate::{self, Gate};
 use crate::health;
@@ -25,12 +26,18 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// All of it.
 pub fn router(app: App, gate: Arc<Gate>) -> Router {
     let metrics = Arc::clone(&app.metrics);
-    Router::new()
+    // Those that ask a model: bounded by the caller's limits, listed while they run, refused in a shutdown.
+    let asking = Router::new()
         .route("/v1/chat/completions", post(chat::handle))
         .route("/v1/completions", post(completions::handle))
         .route("/v1/embeddings", post(embeddings::handle))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&gate), gate::begin));
+    Router::new()
+        .merge(asking)
         .route("/v1/models", get(model_list::list))
         .route("/v1/models/{*id}", get(model_list::one))
+        .route("/v1/requests", get(calls::list))
+        .route("/v1/requests/{id}/cancel", post(calls::cancel))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))
@@ -40,7 +47,7 @@ pub fn router(app: App, gate: Arc<Gate>) -> Router {
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(Arc::clone(&gate), gate::admit))
         // Outside the gate: a page that may call must be able to read why it was refused.
-        .layer(gate.cors())
+        .layer(gate::cors(&gate))
         .layer(middleware::from_fn_with_state(metrics, observe))
 }
 
@@ -49,7 +56,7 @@ async fn unknown_route(method: Method, request: Request<Body>) -> ApiError {
     ApiError::new(
         Kind::UnknownRoute,
         format!(
-            "there is no {method} {path}; this server has POST /v1/chat/completions, /v1/completions and /v1/embeddings, GET /v1/models, /healthz, /readyz and /metrics"
+            "there is no {method} {path}; this server has POST /v1/chat/completions, /v1/completions and /v1/embeddings, GET /v1/models, /v1/requests, /healthz, /readyz and /metrics"
         ),
     )
 }
@@ -75,7 +82,7 @@ async fn observe(State(metrics): State<Arc<Metrics>>, mut request: Request<Body>
     let route = matched.as_ref().map_or("other", MatchedPath::as_str);
     let id = request_id(&request);
     request.extensions_mut().insert(RequestId(id.to_str().unwrap_or_default().into()));
-    let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default());
+    let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), key = tracing::field::Empty);
     let mut response = next.run(request).instrument(span.clone()).await;
     drop(in_flight);
     let status = response.status();

@@ -89,6 +89,10 @@ impl Leased for Host {
         &self.defaults
     }
 
+    fn queue_position(&self) -> Option<u32> {
+        Some(0)
+    }
+
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
         let said = PIECES.len().min(request.max_tokens.map_or(usize::MAX, |most| most as usize));
         let token = |piece: &&str| {

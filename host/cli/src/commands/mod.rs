@@ -7,7 +7,7 @@ mod config;
 mod docs;
 mod doctor;
 mod explain;
-mod keys;
+mod key;
 mod list;
 mod open;
 mod plugin;
@@ -64,7 +64,7 @@ impl Command {
 #[rustfmt::skip]
 pub static COMMANDS: &[&Command] = &[
     &serve::COMMAND, &run::COMMAND, &list::COMMAND, &ps::COMMAND, &pull::COMMAND, &explain::COMMAND, &plugin::COMMAND,
-    &doctor::COMMAND, &config::COMMAND, &completions::COMMAND, &docs::COMMAND,
+    &key::COMMAND, &doctor::COMMAND, &config::COMMAND, &completions::COMMAND, &docs::COMMAND,
 ];
 
 /// The parser.

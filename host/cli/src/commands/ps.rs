@@ -1,12 +1,16 @@
 //! `ps`: what a running server has loaded, asked over its own address.
+//!
+//! A server with TLS is asked with it, and must show the certificate that the settings name. Its own name is not compared: what is asked is
+//! an address of this machine, and certificates have names of the outside.
 
+use std::path::Path;
 use std::time::Duration;
 
 use onebit_http::Listen;
-use reqwest::{Client, StatusCode};
+use reqwest::{Certificate, Client, StatusCode};
 use serde_json::Value;
 
-use super::{Command, Invocation, keys};
+use super::{Command, Invocation};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, note};
 use crate::settings::table;
@@ -18,13 +22,14 @@ pub(super) static COMMAND: Command = Command {
 
 fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let listen = invocation.settings.get(&table::LISTEN)?;
-    let key = keys::from(&invocation.settings)?.into_iter().next();
+    let key = invocation.settings.get(&table::API_KEY)?;
+    let cert = invocation.settings.get(&table::TLS_CERT)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::io("start the network runtime", &error))?;
     let address = listen.first().ok_or_else(|| Failure::new(Exit::Usage, "no address to ask"))?;
-    let answer = runtime.block_on(ask(address, key.as_deref()))?;
+    let answer = runtime.block_on(ask(address, key.as_deref(), cert.as_deref()))?;
     if invocation.matches.get_flag("json") {
         return output::json(&answer);
     }
@@ -65,7 +70,17 @@ fn sandbox(model: &Value) -> String {
     }
 }
 
-async fn ask(listen: &Listen, key: Option<&str>) -> Result<Value, Failure> {
+/// What a certificate file has.
+fn certificates(path: &Path) -> Result<Vec<Certificate>, Failure> {
+    let text = std::fs::read(path).map_err(|error| Failure::io(format!("read the certificate {}", path.display()), &error))?;
+    Certificate::from_pem_bundle(&text).map_err(|error| {
+        Failure::new(Exit::Usage, format!("{} is not a certificate in PEM", path.display()))
+            .next("Give the file that the server has as tls_cert.")
+            .caused_by(&error)
+    })
+}
+
+async fn ask(listen: &Listen, key: Option<&str>, cert: Option<&Path>) -> Result<Value, Failure> {
     let absent = |error: &reqwest::Error| {
         Failure::new(Exit::NotFound, format!("no server answers at {listen}"))
             .next("Start one with `onebit-host serve`, or give its address with --listen.")
@@ -73,14 +88,21 @@ async fn ask(listen: &Listen, key: Option<&str>) -> Result<Value, Failure> {
     };
     crate::tls::prepare();
     let mut builder = Client::builder().no_proxy().timeout(Duration::from_secs(5));
+    let scheme = match (cert, listen) {
+        (Some(cert), Listen::Tcp(_)) => {
+            builder = builder.tls_certs_only(certificates(cert)?).tls_danger_accept_invalid_hostnames(true);
+            "https"
+        }
+        _ => "http",
+    };
     let base = match listen {
         Listen::Unix(path) => {
             builder = builder.unix_socket(path.clone());
             "http://localhost".to_owned()
         }
         // A server that listens everywhere is asked here.
-        Listen::Tcp(address) if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
-        Listen::Tcp(address) => format!("http://{address}"),
+        Listen::Tcp(address) if address.ip().is_unspecified() => format!("{scheme}://localhost:{}", address.port()),
+        Listen::Tcp(address) => format!("{scheme}://{address}"),
     };
     let client = builder.build().map_err(|error| Failure::new(Exit::Network, "cannot prepare the request").caused_by(&error))?;
     let mut request = client.get(format!("{base}/readyz"));
@@ -91,7 +113,7 @@ async fn ask(listen: &Listen, key: Option<&str>) -> Result<Value, Failure> {
     match response.status() {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             return Err(Failure::new(Exit::Permission, format!("the server at {listen} wants an API key"))
-                .next("Give it with ONEBIT_API_KEY or --api-key-file."));
+                .next("Give it with ONEBIT_API_KEY or --api-key."));
         }
         status if !status.is_success() => {
             return Err(Failure::new(Exit::Network, format!("the server at {listen} answers {status}")).next("Is it an onebit-host?"));

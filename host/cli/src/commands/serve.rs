@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use onebit_http::{HostModels, HttpConfig, Listen, Server};
+use onebit_http::{HostModels, HttpConfig, Listen, Server, TlsFiles};
 use onebit_worker::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Command, Invocation, keys, open};
+use super::{Command, Invocation, open};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::places::SELF;
@@ -37,7 +37,9 @@ fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
     let size = |setting| settings.get(setting).map(|bytes: Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX));
     Ok(HttpConfig {
         listen: settings.get(&table::LISTEN)?,
-        api_keys: keys::from(settings)?,
+        api_key: settings.get(&table::API_KEY)?,
+        api_keys_file: settings.get(&table::API_KEYS_FILE)?,
+        tls: tls(settings)?,
         insecure: settings.get(&table::INSECURE)?,
         allowed_hosts: settings.get(&table::ALLOW_HOST)?,
         allowed_origins: settings.get(&table::ALLOW_ORIGIN)?,
@@ -52,12 +54,24 @@ fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
     })
 }
 
+/// Half of a pair would be a server without TLS that was meant to have it.
+fn tls(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
+    match (settings.get(&table::TLS_CERT)?, settings.get(&table::TLS_KEY)?) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
+        (cert, _) => {
+            let (there, missing) = if cert.is_some() { ("tls_cert", "tls_key") } else { ("tls_key", "tls_cert") };
+            Err(Failure::new(Exit::Usage, format!("{there} is given and {missing} is not")).next("TLS needs both; give both, or neither."))
+        }
+    }
+}
+
 async fn serve(host: Host, models: HostModels, http: HttpConfig) -> Result<(), Failure> {
     // Before anything is promised: a signal that comes early must not be lost.
     let mut signals = Signals::new()?;
     let server = Server::bind(Arc::new(models), &http).await?;
     // Whoever started the server may have read the first line and left: a closed pipe is no reason to end.
-    if let Err(failure) = announce(&server.addresses(), &host, !http.api_keys.is_empty()) {
+    if let Err(failure) = announce(&server.addresses(), &host, &http) {
         tracing::debug!("where the server listens could not be printed: {}", failure.what());
     }
     for (setting, plugin) in host.misnamed() {
@@ -107,11 +121,12 @@ impl Signals {
 }
 
 /// Where it listens, and what to do first. To standard output, so that a script can read the port it was given.
-fn announce(addresses: &[Listen], host: &Host, key: bool) -> Result<(), Failure> {
+fn announce(addresses: &[Listen], host: &Host, http: &HttpConfig) -> Result<(), Failure> {
+    let scheme = if http.tls.is_some() { "https" } else { "http" };
     let models = host.models();
     for address in addresses {
         match address {
-            Listen::Tcp(address) => output::line(format!("onebit-host {} listens on http://{address}", version::VERSION))?,
+            Listen::Tcp(address) => output::line(format!("onebit-host {} listens on {scheme}://{address}", version::VERSION))?,
             Listen::Unix(path) => output::line(format!("onebit-host {} listens on unix:{}", version::VERSION, path.display()))?,
         }
     }
@@ -125,12 +140,12 @@ fn announce(addresses: &[Listen], host: &Host, key: bool) -> Result<(), Failure>
         return output::line("Get one:  onebit-host pull MODEL");
     };
     let to = match addresses.first() {
-        Some(Listen::Tcp(address)) if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
-        Some(Listen::Tcp(address)) => format!("http://{address}"),
+        Some(Listen::Tcp(address)) if address.ip().is_unspecified() => format!("{scheme}://localhost:{}", address.port()),
+        Some(Listen::Tcp(address)) => format!("{scheme}://{address}"),
         Some(Listen::Unix(path)) => format!("--unix-socket {} http://localhost", path.display()),
         None => return Ok(()),
     };
-    let auth = if key { " -H \"Authorization: Bearer $ONEBIT_API_KEY\"" } else { "" };
+    let auth = if http.keyed() { " -H \"Authorization: Bearer $ONEBIT_API_KEY\"" } else { "" };
     output::line(format!(
         "Try it:   curl {to}/v1/chat/completions{auth} -H 'Content-Type: application/json' -d '{{\"model\": \"{first}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'"
     ))

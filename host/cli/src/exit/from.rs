@@ -31,7 +31,14 @@ fn of_worker(error: &WorkerError) -> Exit {
 fn of_serve(error: &ServeError) -> Exit {
     match error {
         ServeError::InUse { .. } => Exit::PortInUse,
-        ServeError::NoAddress | ServeError::Address(_) | ServeError::Open(_) | ServeError::Key | ServeError::Origin(_) => Exit::Usage,
+        ServeError::File { error, .. } => Exit::of_io(error),
+        ServeError::NoAddress
+        | ServeError::Address(_)
+        | ServeError::Open(_)
+        | ServeError::Key
+        | ServeError::Keys { .. }
+        | ServeError::Tls { .. }
+        | ServeError::Origin(_) => Exit::Usage,
         _ => Exit::Other,
     }
 }
@@ -103,6 +110,12 @@ fn advised(failure: Failure, error: &WorkerError) -> Failure {
 
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Self {
-        Failure::new(of_serve(&error), &error).caused_by(&error)
+        let failure = Failure::new(of_serve(&error), &error).caused_by(&error);
+        match &error {
+            ServeError::File { .. } | ServeError::Keys { .. } | ServeError::Tls { .. } => {
+                failure.next("Nothing was started: a server that does not know who may call, or how to hide it, would be open.")
+            }
+            _ => failure,
+        }
     }
 }

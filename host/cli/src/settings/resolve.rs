@@ -138,7 +138,8 @@ pub fn arguments(command: Option<&str>) -> Vec<Arg> {
         (Some(command), Commands::Only(names)) => names.contains(&command),
         _ => false,
     };
-    TABLE.iter().copied().filter(wanted).map(|row| argument(row).global(command.is_none())).collect()
+    // Global also below a command: `key new --api-keys-file` means the same as `key --api-keys-file new`.
+    TABLE.iter().copied().filter(wanted).map(|row| argument(row).global(true)).collect()
 }
 
 fn argument(row: &'static dyn Row) -> Arg {

@@ -128,20 +128,36 @@ pub static API_KEY: Setting<Option<String>> = Setting {
     commands: Commands::Only(&["serve", "ps"]),
     group: ACCESS,
     secret: true,
-    help: "Key that clients must send (Authorization: Bearer KEY). On a shared machine use the variable or a file: others can read a command line.",
+    help: "Key that opens everything (Authorization: Bearer KEY). For one person; for several use api_keys_file. On a shared machine use the variable: others can read a command line.",
     sensible: |key| match key {
         Some(key) if key.trim().is_empty() || key.chars().any(char::is_whitespace) => Err("is empty or has spaces".into()),
         _ => Ok(()),
     },
     ..Setting::named("api_key", "api-key", &["ONEBIT_API_KEY"])
 };
-/// `api_key_file`
-pub static API_KEY_FILE: Setting<Option<PathBuf>> = Setting {
+/// `api_keys_file`
+pub static API_KEYS_FILE: Setting<Option<PathBuf>> = Setting {
+    placeholder: "FILE",
+    commands: Commands::Only(&["serve", "key"]),
+    group: ACCESS,
+    help: "File of keys with scopes and limits, which `onebit-host key` writes (docs/keys.md). Read again when it changes. Others must not be able to read it.",
+    ..Setting::named("api_keys_file", "api-keys-file", &["ONEBIT_API_KEYS_FILE"])
+};
+/// `tls_cert`
+pub static TLS_CERT: Setting<Option<PathBuf>> = Setting {
     placeholder: "FILE",
     commands: Commands::Only(&["serve", "ps"]),
     group: ACCESS,
-    help: "File with keys that clients may send, one a line; empty lines and lines that begin with # are skipped.",
-    ..Setting::named("api_key_file", "api-key-file", &["ONEBIT_API_KEY_FILE"])
+    help: "Certificate (PEM, with the ones between it and its root) for https on all addresses but sockets in files; needs tls_key. Read again when it changes.",
+    ..Setting::named("tls_cert", "tls-cert", &["ONEBIT_TLS_CERT"])
+};
+/// `tls_key`
+pub static TLS_KEY: Setting<Option<PathBuf>> = Setting {
+    placeholder: "FILE",
+    commands: SERVE,
+    group: ACCESS,
+    help: "Private key (PEM) of tls_cert.",
+    ..Setting::named("tls_key", "tls-key", &["ONEBIT_TLS_KEY"])
 };
 /// `insecure`
 pub static INSECURE: Setting<bool> = Setting {
@@ -466,7 +482,7 @@ pub static TABLE: &[&dyn Row] = &[
     &CONFIG, &VERBOSE, &LOG, &LOG_FORMAT,
     &LISTEN, &DRAIN_TIMEOUT,
     &TRUST_MODE, &TRUST_KEYS,
-    &API_KEY, &API_KEY_FILE, &INSECURE, &ALLOW_ORIGIN, &ALLOW_HOST,
+    &API_KEY, &API_KEYS_FILE, &TLS_CERT, &TLS_KEY, &INSECURE, &ALLOW_ORIGIN, &ALLOW_HOST,
     &DEVICE, &SLOTS, &CONTEXT, &THREADS, &KEEP_ALIVE,
     &MAX_LOADED, &MEMORY_BUDGET, &MAX_QUEUE, &MAX_BODY, &MAX_BUFFERED, &MAX_CONNECTIONS,
     &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT, &START_TIMEOUT, &STALL_TIMEOUT,

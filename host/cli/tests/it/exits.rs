@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{Said, User};
 
 /// A running server.
-struct Serving {
+pub struct Serving {
     child: Child,
     lines: Option<BufReader<std::process::ChildStdout>>,
 }
@@ -24,23 +24,29 @@ impl Drop for Serving {
 }
 
 impl Serving {
-    fn start(user: &User, args: &[&str]) -> Self {
-        let mut child = user.command().arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    pub fn start(user: &User, args: &[&str]) -> Self {
+        Self::start_with(user, args, &[])
+    }
+
+    pub fn start_with(user: &User, args: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut command = user.command();
+        command.envs(environment.iter().copied());
+        let mut child = command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = child.stdout.take().map(BufReader::new);
         Self { child, lines }
     }
 
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.as_mut().unwrap().read_line(&mut line).unwrap();
         line
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    fn end(mut self) -> (Option<i32>, String) {
+    pub fn end(mut self) -> (Option<i32>, String) {
         let mut err = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
         (self.child.wait().unwrap().code(), err)
@@ -115,15 +121,15 @@ fn an_open_server_needs_a_key_or_the_word_insecure() {
     let user = User::new();
     let said = user.run(&["serve", "--listen", "0.0.0.0:0"]).ends_with_code(2);
     assert!(said.err.contains("--insecure"), "{}", said.err);
-    let empty = user.file("keys", "# none\n\n");
-    user.run(&["serve", "--listen", "0.0.0.0:0", "--api-key-file", empty.to_str().unwrap()]).ends_with_code(2);
-    user.run(&["serve", "--listen", "0.0.0.0:0", "--api-key-file", "/no/such/file"]).ends_with_code(3);
-    let keys = user.file("keys", "# one\nhush-hush\n");
-    let mut serving = Serving::start(&user, &["--listen", "127.0.0.1:0", "--api-key-file", keys.to_str().unwrap()]);
+    user.run(&["serve", "--listen", "0.0.0.0:0", "--api-keys-file", "/no/such/file"]).ends_with_code(3);
+    let keys = user.file("keys.toml", "# none\n");
+    let said = user.run(&["serve", "--listen", "0.0.0.0:0", "--api-keys-file", keys.to_str().unwrap()]).ends_with_code(2);
+    assert!(said.err.contains("chmod 600"), "{}", said.err);
+    let mut serving = Serving::start_with(&user, &["--listen", "127.0.0.1:0"], &[("ONEBIT_API_KEY", "hush-hush")]);
     let address = serving.line().trim().rsplit("http://").next().unwrap().to_owned();
     let said = user.run(&["ps", "--listen", &address]).ends_with_code(10);
     assert!(said.err.contains("ONEBIT_API_KEY"), "{}", said.err);
-    user.run(&["ps", "--listen", &address, "--api-key-file", keys.to_str().unwrap()]).ends_with_code(0);
+    user.run(&["ps", "--listen", &address, "--api-key", "hush-hush"]).ends_with_code(0);
     serving.signal(Signal::TERM);
     let (_, err) = serving.end();
     assert!(!err.contains("hush-hush"), "{err}");

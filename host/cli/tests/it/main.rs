@@ -5,6 +5,7 @@
 mod config;
 mod disks;
 mod exits;
+mod keys;
 mod models;
 mod new_plugin;
 mod packages;

@@ -33,7 +33,7 @@ impl Hosts {
         Self {
             names: config.allowed_hosts.iter().map(|name| name.trim_end_matches('.').to_ascii_lowercase()).collect(),
             any: config.allowed_hosts.iter().any(|name| name == "*"),
-            keyed: !config.api_keys.is_empty(),
+            keyed: config.keyed(),
         }
     }
 
@@ -97,14 +97,14 @@ fn name_of(given: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn hosts(names: &[&str], keys: &[&str]) -> Hosts {
-        let owned = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
-        Hosts::new(&HttpConfig { allowed_hosts: owned(names), api_keys: owned(keys), ..HttpConfig::default() })
+    fn hosts(names: &[&str], key: Option<&str>) -> Hosts {
+        let allowed_hosts = names.iter().map(|text| (*text).to_owned()).collect();
+        Hosts::new(&HttpConfig { allowed_hosts, api_key: key.map(str::to_owned), ..HttpConfig::default() })
     }
 
     #[test]
     fn foreign_names_do_not_reach_a_loopback_server() {
-        let hosts = hosts(&["box.lan"], &[]);
+        let hosts = hosts(&["box.lan"], None);
         for foreign in [
             "evil.example",
             "localhost.evil.example",
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn an_open_server_answers_under_its_addresses_and_with_a_key_under_any_name() {
-        assert!(hosts(&[], &[]).allows("192.168.0.1:8090", Via::Network));
-        assert!(!hosts(&[], &[]).allows("evil.example", Via::Network));
-        assert!(hosts(&[], &["k"]).allows("onebit:8090", Via::Network));
-        assert!(!hosts(&[], &["k"]).allows("evil.example", Via::Loopback));
+        assert!(hosts(&[], None).allows("192.168.0.1:8090", Via::Network));
+        assert!(!hosts(&[], None).allows("evil.example", Via::Network));
+        assert!(hosts(&[], Some("k")).allows("onebit:8090", Via::Network));
+        assert!(!hosts(&[], Some("k")).allows("evil.example", Via::Loopback));
     }
 }

@@ -1,45 +1,66 @@
-//! Who may ask: checked before a body is looked at, in this order: the `Host` header, the page that asks (`Origin`), the key.
+//! Who may ask: checked before a body is looked at, in this order: the `Host` header, the page that asks (`Origin`), the key, and for requests
+//! that ask a model whether the server still takes them and the key's limits.
 //!
 //! A server on loopback is reachable by every web page its user opens. A page can point its own name at 127.0.0.1 (rebinding), which the
 //! `Host` check ends; and it can send requests across sites, which the `Origin` check ends. Neither needs a key to be set up.
 
+mod caller;
+mod cors;
 mod hosts;
 mod keys;
+mod meter;
 mod origins;
 
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, AllowPrivateNetwork, CorsLayer, ExposeHeaders};
+use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
+use crate::app::request_id;
+use crate::calls::Calls;
 use crate::config::HttpConfig;
 use crate::errors::{ApiError, Kind};
+use crate::reload::Watch;
+use crate::serve::ServeError;
 
+pub(crate) use caller::Caller;
+pub(crate) use cors::cors;
 pub use hosts::Via;
+pub(crate) use meter::Running;
 
 /// The rules of one server.
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     hosts: hosts::Hosts,
     origins: origins::Origins,
     keys: keys::Keys,
+    calls: Arc<Calls>,
+    draining: CancellationToken,
 }
 
 impl Gate {
-    /// From the settings.
-    pub fn new(config: &HttpConfig) -> Self {
-        Self {
+    /// From the settings and the files they name. `draining` is set when the server begins to go down.
+    pub(crate) fn open(config: &HttpConfig, calls: Arc<Calls>, draining: CancellationToken) -> Result<Self, ServeError> {
+        Ok(Self {
             hosts: hosts::Hosts::new(config),
             origins: origins::Origins::new(&config.allowed_origins),
-            keys: keys::Keys::new(&config.api_keys),
-        }
+            keys: keys::Keys::open(config)?,
+            calls,
+            draining,
+        })
     }
 
-    fn check(&self, request: &Request<Body>) -> Result<(), ApiError> {
+    /// The file of keys, if there is one.
+    pub(crate) fn watched(&self) -> Option<Arc<dyn Watch>> {
+        self.keys.file().map(|file| Arc::clone(file) as Arc<dyn Watch>)
+    }
+
+    fn check(&self, request: &Request<Body>) -> Result<Option<Caller>, ApiError> {
         let via = request.extensions().get::<Via>().copied().unwrap_or(Via::Network);
         self.hosts.check(request, via)?;
         let origins = request.headers().get_all(header::ORIGIN);
@@ -55,33 +76,47 @@ impl Gate {
             }
         }
         // Liveness probes carry no key and learn nothing.
-        if request.uri().path() == "/healthz" { Ok(()) } else { self.keys.check(request.headers()) }
-    }
-
-    /// Answers preflights, and lets allowed pages read every answer, errors and streams included.
-    pub fn cors(self: &Arc<Self>) -> CorsLayer {
-        let gate = Arc::clone(self);
-        let allowed =
-            move |origin: &HeaderValue, parts: &axum::http::request::Parts| gate.origins.allows(origin, parts.headers.get(header::HOST));
-        CorsLayer::new()
-            .allow_origin(AllowOrigin::predicate(allowed))
-            // Whatever header a client library invents next is fine; what counts is the origin.
-            .allow_headers(AllowHeaders::mirror_request())
-            .allow_methods(AllowMethods::list([Method::GET, Method::HEAD, Method::POST]))
-            .allow_private_network(AllowPrivateNetwork::yes())
-            .expose_headers(ExposeHeaders::list(EXPOSED.map(header::HeaderName::from_static)))
-            .max_age(std::time::Duration::from_secs(600))
+        if request.uri().path() == "/healthz" { Ok(None) } else { self.keys.caller(request.headers(), via).map(Some) }
     }
 }
 
-const EXPOSED: [&str; 5] = ["x-request-id", "x-onebit-plugin", "x-onebit-plugin-version", "x-onebit-device", "retry-after"];
-
-/// The middleware.
-pub async fn admit(State(gate): State<Arc<Gate>>, request: Request<Body>, next: Next) -> Response {
+/// The middleware of all routes: lets a request in, and says who asks.
+pub(crate) async fn admit(State(gate): State<Arc<Gate>>, mut request: Request<Body>, next: Next) -> Response {
     match gate.check(&request) {
-        Ok(()) => next.run(request).await,
+        Ok(caller) => {
+            if let Some(caller) = caller {
+                if let Some(name) = caller.name() {
+                    Span::current().record("key", name);
+                }
+                request.extensions_mut().insert(caller);
+            }
+            next.run(request).await
+        }
         Err(error) => error.into_response(),
     }
+}
+
+/// The middleware of the routes that ask a model: the key's limits, and a [`Call`](crate::calls::Call) for as long as the answer takes.
+pub(crate) async fn begin(State(gate): State<Arc<Gate>>, caller: Caller, mut request: Request<Body>, next: Next) -> Response {
+    if gate.draining.is_cancelled() {
+        return ApiError::new(Kind::Draining, "the server is shutting down; send the request again when it is back").into_response();
+    }
+    let meter = caller.meter().cloned();
+    let mut response = match meter.as_ref().map(|meter| meter.begin()).transpose() {
+        Ok(running) => {
+            let route = request.extensions().get::<MatchedPath>().map_or_else(String::new, |route| route.as_str().to_owned());
+            let call = gate.calls.begin(request_id(&request), caller, route, running);
+            request.extensions_mut().insert(Arc::clone(&call));
+            let mut response = next.run(request).await;
+            call.show(response.headers_mut());
+            response
+        }
+        Err(refused) => refused.into_response(),
+    };
+    if let Some(meter) = meter {
+        meter.show(response.headers_mut());
+    }
+    response
 }
 
 fn single<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Result<Option<&'h HeaderValue>, ApiError> {

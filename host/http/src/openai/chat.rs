@@ -15,8 +15,9 @@ use super::messages;
 use super::refused::{Dialect, check};
 use super::sampling::Common;
 use super::sse::{self, Chunks, Frames};
-use crate::app::{App, request_id, stamp};
+use crate::app::{App, stamp};
 use crate::body::Object;
+use crate::calls::call;
 use crate::errors::{ApiError, Kind};
 use crate::fields::Fields;
 use crate::models::Leased;
@@ -28,11 +29,11 @@ const MAX_TOP_LOGPROBS: u32 = 20;
 
 /// Handles the request.
 pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request<Body>) -> Result<Response, ApiError> {
-    let id = request_id(&request);
+    let call = call(&request)?;
     let object = app.limits.read_object(&headers, request.into_body()).await?;
     let asked = Asked::read(&object)?;
     drop(object);
-    let lease = app.lease(&asked.common.model, &id).await?;
+    let lease = app.lease(&asked.common.model, &call).await?;
     asked.common.check_vocabulary(lease.facts().vocabulary)?;
     let Asked { common, mut conversation, logprobs } = asked;
     let defaults = lease.defaults();

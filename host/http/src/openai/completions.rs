@@ -15,8 +15,9 @@ use super::prompts::{self, Entry};
 use super::refused::{Dialect, check};
 use super::sampling::{Common, MAX_CHOICES};
 use super::sse::{self, Chunks, Frames};
-use crate::app::{App, request_id, stamp};
+use crate::app::{App, stamp};
 use crate::body::Object;
+use crate::calls::call;
 use crate::errors::ApiError;
 use crate::fields::Fields;
 
@@ -27,11 +28,11 @@ const MAX_LOGPROBS: u32 = 5;
 
 /// Handles the request.
 pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request<Body>) -> Result<Response, ApiError> {
-    let id = request_id(&request);
+    let call = call(&request)?;
     let object = app.limits.read_object(&headers, request.into_body()).await?;
     let Asked { common, prompts, logprobs } = Asked::read(&object)?;
     drop(object);
-    let lease = app.lease(&common.model, &id).await?;
+    let lease = app.lease(&common.model, &call).await?;
     let facts = lease.facts();
     common.check_vocabulary(facts.vocabulary)?;
     prompts::check_vocabulary("prompt", &prompts, facts.vocabulary)?;

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::answer::fingerprint;
 use super::prompts::{self, Entry};
-use crate::app::{App, request_id, stamp};
+use crate::app::{App, stamp};
+use crate::calls::call;
 use crate::errors::{ApiError, Kind};
 use crate::fields::Fields;
 
@@ -49,7 +50,7 @@ struct Usage {
 
 /// Handles the request.
 pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request<Body>) -> Result<Response, ApiError> {
-    let id = request_id(&request);
+    let call = call(&request)?;
     let object = app.limits.read_object(&headers, request.into_body()).await?;
     let fields = Fields::of(&object);
     let model = fields
@@ -72,7 +73,7 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
         }
     };
     let dimensions = fields.count("dimensions", 1..=u32::MAX)?;
-    let lease = app.lease(model, &id).await?;
+    let lease = app.lease(model, &call).await?;
     let facts = lease.facts();
     let Some(own) = facts.embedding_dimension else {
         return Err(ApiError::new(Kind::UnsupportedJob, format!("the model {:?} does not embed; ask an embedding model", lease.model()))

@@ -5,13 +5,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by unwrapping it")]
 
+mod calls;
 mod chat;
 mod client;
 mod completions;
 mod connections;
+mod drain;
 mod embeddings;
 mod gate;
+mod keys;
 mod malformed;
 mod routes;
 mod script;
 mod templates;
+mod tls;

@@ -45,6 +45,7 @@ struct Inner {
     most_running: AtomicUsize,
     refuse_lease: Option<ApiError>,
     sandbox: Confinement,
+    queue_position: Option<u32>,
 }
 
 /// What a script says unless told otherwise.
@@ -111,6 +112,7 @@ impl Script {
                 most_running,
                 refuse_lease,
                 sandbox: confinement(7),
+                queue_position: None,
             }),
         }
     }
@@ -130,6 +132,12 @@ impl Script {
     /// On a kernel with this version of Landlock.
     pub fn on_landlock(mut self, version: u32) -> Self {
         Arc::get_mut(&mut self.inner).expect("not shared yet").sandbox = confinement(version);
+        self
+    }
+
+    /// Every request finds so many before it.
+    pub fn behind(mut self, others: u32) -> Self {
+        Arc::get_mut(&mut self.inner).expect("not shared yet").queue_position = Some(others);
         self
     }
 
@@ -220,6 +228,10 @@ impl Leased for Script {
 
     fn defaults(&self) -> &Defaults {
         &self.inner.defaults
+    }
+
+    fn queue_position(&self) -> Option<u32> {
+        self.inner.queue_position
     }
 
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
