@@ -225,6 +225,8 @@ async fn a_full_queue_refuses_with_its_depth_and_when_to_come_back() {
     for _ in 0..2 {
         waiting.push(supervisor.lease(spec.clone()).await.expect("a place"));
     }
+    let positions = std::iter::once(&lease).chain(&waiting).map(onebit_worker::Lease::queue_position);
+    assert_eq!(positions.collect::<Vec<_>>(), [0, 1, 2]);
     match supervisor.lease(spec.clone()).await {
         Err(error @ WorkerError::QueueFull { depth: 3, .. }) => assert!(error.retry_after().is_some()),
         other => panic!("{other:?}"),

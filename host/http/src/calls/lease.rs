@@ -1,7 +1,7 @@
 //! A lease that counts for its call: every answer that is made with it, in whatever dialect, is counted and can be cancelled.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use futures_util::future::BoxFuture;
@@ -44,8 +44,10 @@ impl Leased for Held {
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
         async move {
             let events = self.call.unless_cancelled(self.lease.generate(request)).await?;
-            let ended = Box::pin(self.call.cancelled.clone().cancelled_owned());
-            Ok(Counted { events: Some(events), ended, call: Arc::clone(&self.call), seen: 0 }.boxed())
+            let answer = Arc::new(Answer(Mutex::new(Some(events))));
+            self.call.answering(&answer);
+            let cancelled = Box::pin(self.call.cancelled.clone().cancelled_owned());
+            Ok(Counted { answer, cancelled, call: Arc::clone(&self.call), seen: 0, over: false }.boxed())
         }
         .boxed()
     }
@@ -60,14 +62,33 @@ impl Leased for Held {
     }
 }
 
+/// An answer that is being made. Letting go of its events ends the work.
+pub(super) struct Answer(Mutex<Option<Events>>);
+
+impl Answer {
+    pub(super) fn end(&self) {
+        self.events().take();
+    }
+
+    fn events(&self) -> MutexGuard<'_, Option<Events>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Answer")
+    }
+}
+
 /// The events of one answer on their way to a dialect.
 struct Counted {
-    /// `None` after the end. Letting go of them ends the work.
-    events: Option<Events>,
-    ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    answer: Arc<Answer>,
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     call: Arc<Call>,
     /// Tokens of this answer that have been counted.
     seen: u64,
+    over: bool,
 }
 
 impl Counted {
@@ -92,18 +113,24 @@ impl Stream for Counted {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let Some(events) = &mut this.events else { return Poll::Ready(None) };
-        if this.ended.as_mut().poll(context).is_ready() {
-            this.events = None;
-            return Poll::Ready(Some(Err(cancelled())));
+        if this.over {
+            return Poll::Ready(None);
         }
-        let item = ready!(events.poll_next_unpin(context));
+        let item = if this.cancelled.as_mut().poll(context).is_ready() {
+            Some(Err(cancelled()))
+        } else {
+            // Nothing but a cancel takes the events away.
+            match &mut *this.answer.events() {
+                Some(events) => ready!(events.poll_next_unpin(context)),
+                None => Some(Err(cancelled())),
+            }
+        };
         if let Some(Ok(event)) = &item {
             this.count(event);
         }
-        // Nothing comes after an end, a cancel neither.
         if !matches!(item, Some(Ok(Event::Started { .. } | Event::Prefill { .. } | Event::Delta { .. }))) {
-            this.events = None;
+            this.over = true;
+            this.answer.end();
         }
         Poll::Ready(item)
     }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::errors::{ApiError, Kind};
 use crate::gate::{Caller, Running};
 use crate::models::Leased;
+use lease::Answer;
 
 pub(crate) use routes::{cancel, list};
 
@@ -40,6 +41,7 @@ pub(crate) struct Call {
     since: SystemTime,
     tokens: AtomicU64,
     cancelled: CancellationToken,
+    answers: Mutex<Vec<Weak<Answer>>>,
     queue: Queue,
     /// The key's place for a running request.
     _running: Option<Running>,
@@ -67,6 +69,7 @@ impl Calls {
             since: SystemTime::now(),
             tokens: AtomicU64::new(0),
             cancelled: CancellationToken::new(),
+            answers: Mutex::default(),
             queue: Queue::default(),
             _running: running,
         });
@@ -113,6 +116,23 @@ impl Call {
         }
         if let Some(waited_ms) = self.queue.waited_ms.get() {
             headers.insert("x-onebit-queue-ms", HeaderValue::from(*waited_ms));
+        }
+    }
+
+    /// Ends it. Its work ends here and now, not when somebody looks for the next event: a client that does not read its answer would otherwise
+    /// keep the model at work.
+    fn cancel(&self) {
+        self.cancelled.cancel();
+        let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
+        answers.iter().filter_map(Weak::upgrade).for_each(|answer| answer.end());
+    }
+
+    /// An answer is being made for it.
+    fn answering(&self, answer: &Arc<Answer>) {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(answer));
+        // It came while this was on its way.
+        if self.cancelled.is_cancelled() {
+            answer.end();
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde::Serialize;
 
@@ -62,7 +63,13 @@ pub(crate) struct Cancelled {
 }
 
 /// Ends what has this id.
-pub(crate) async fn cancel(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Result<Json<Cancelled>, ApiError> {
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Cancelled>, ApiError> {
+    // What is not UTF-8 is nobody's id.
+    let id = id.map_or_else(|_| String::new(), |Path(id)| id);
     let meant: Vec<Arc<Call>> = app.calls.of(&caller).into_iter().filter(|call| call.id() == id).collect();
     if meant.is_empty() {
         let shown: String = id.chars().take(128).collect();
@@ -72,7 +79,7 @@ pub(crate) async fn cancel(State(app): State<App>, caller: Caller, Path(id): Pat
     }
     for call in &meant {
         tracing::info!(id, by = caller.name().unwrap_or("nobody"), "cancelled");
-        call.cancelled.cancel();
+        call.cancel();
     }
     Ok(Json(Cancelled { id, object: "request.cancelled", cancelled: meant.len() }))
 }

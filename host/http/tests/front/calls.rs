@@ -5,6 +5,8 @@ use std::time::Duration;
 use onebit_engine::{Event, FinishReason, GenerateRequest};
 use onebit_http::HttpConfig;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::client::{Answer, get, post, raw, request};
@@ -80,6 +82,27 @@ async fn a_request_that_has_not_begun_is_cancelled_too() {
         assert_eq!((ended.status, ended.code().as_str()), (499, "request_cancelled"));
         script.until_running(0).await;
     }
+}
+
+#[tokio::test]
+async fn the_work_ends_at_once_also_where_the_client_does_not_read() {
+    let flood = |_: &GenerateRequest| {
+        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1 })];
+        steps.extend((0..100_000).map(|_| Step::Event(Event::Delta { text: "x".repeat(4096), tokens: vec![] })));
+        steps
+    };
+    let script = Script::new(flood);
+    let server = serve(&script).await;
+    let mut client = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let body = json!({"model": "demo", "prompt": "x", "stream": true}).to_string();
+    client.write_all(&request("POST", PATH, &[("X-Request-Id", "stuck")], body.as_bytes())).await.unwrap();
+    script.until_running(1).await;
+    // Until the buffers on the way are full and nothing moves any more.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(script.running(), 1);
+    assert_eq!(cancel(&server, "", "stuck").await.status, 200);
+    assert_eq!(script.running(), 0);
+    drop(client);
 }
 
 #[tokio::test]
