@@ -1,13 +1,14 @@
 //! `ps`: what a running server has loaded, asked over its own address.
 //!
-//! A server with TLS is asked with it, and must show the certificate that the settings name. Its own name is not compared: what is asked is
-//! an address of this machine, and certificates have names of the outside.
+//! A server with TLS is asked with it, and must show the certificate that the settings name.
 
 use std::path::Path;
 use std::time::Duration;
 
 use onebit_http::Listen;
-use reqwest::{Certificate, Client, StatusCode};
+use reqwest::{Client, StatusCode};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 
 use super::{Command, Invocation};
@@ -70,11 +71,11 @@ fn sandbox(model: &Value) -> String {
     }
 }
 
-/// What a certificate file has.
-fn certificates(path: &Path) -> Result<Vec<Certificate>, Failure> {
+/// The server's own certificate: the first of its file.
+fn certificate(path: &Path) -> Result<CertificateDer<'static>, Failure> {
     let text = std::fs::read(path).map_err(|error| Failure::io(format!("read the certificate {}", path.display()), &error))?;
-    Certificate::from_pem_bundle(&text).map_err(|error| {
-        Failure::new(Exit::Usage, format!("{} is not a certificate in PEM", path.display()))
+    CertificateDer::from_pem_slice(&text).map_err(|error| {
+        Failure::new(Exit::Usage, format!("{} holds no certificate in PEM", path.display()))
             .next("Give the file that the server has as tls_cert.")
             .caused_by(&error)
     })
@@ -90,7 +91,9 @@ async fn ask(listen: &Listen, key: Option<&str>, cert: Option<&Path>) -> Result<
     let mut builder = Client::builder().no_proxy().timeout(Duration::from_secs(5));
     let scheme = match (cert, listen) {
         (Some(cert), Listen::Tcp(_)) => {
-            builder = builder.tls_certs_only(certificates(cert)?).tls_danger_accept_invalid_hostnames(true);
+            let tls = crate::tls::only(certificate(cert)?);
+            builder =
+                builder.tls_backend_preconfigured(tls.map_err(|error| Failure::new(Exit::Other, format!("cannot prepare TLS: {error}")))?);
             "https"
         }
         _ => "http",

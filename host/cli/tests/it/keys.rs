@@ -151,12 +151,25 @@ fn a_running_server_takes_keys_over_and_lets_them_go() {
     assert!(!err.contains(ann.trim()) && !err.contains(boss.trim()), "{err}");
 }
 
+struct SelfSigned {
+    cert: rcgen::Certificate,
+    key: rcgen::KeyPair,
+}
+
+/// As `openssl req -x509` makes them: for another name, and its own authority.
+fn self_signed() -> SelfSigned {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(["ai.example".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    SelfSigned { cert: params.self_signed(&key).unwrap(), key }
+}
+
 #[test]
 fn a_server_with_tls_says_https_and_ps_finds_it() {
     let user = User::new();
-    let made = rcgen::generate_simple_self_signed(["ai.example".to_owned()]).unwrap();
+    let made = self_signed();
     let cert = user.file("cert.pem", made.cert.pem());
-    let private = user.file("key.pem", made.signing_key.serialize_pem());
+    let private = user.file("key.pem", made.key.serialize_pem());
     let (cert, private) = (cert.to_str().unwrap(), private.to_str().unwrap());
     for half in [["--tls-cert", cert], ["--tls-key", private]] {
         let said = user.run(&["serve", "--listen", "127.0.0.1:0", half[0], half[1]]).ends_with_code(2);
@@ -167,7 +180,8 @@ fn a_server_with_tls_says_https_and_ps_finds_it() {
     let mut serving = Serving::start(&user, &["--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", private]);
     let address = serving.line().trim().rsplit("https://").next().unwrap().to_owned();
     user.run(&["ps", "--listen", &address, "--tls-cert", cert]).ends_with_code(0);
-    let other = user.file("other.pem", rcgen::generate_simple_self_signed(["ai.example".to_owned()]).unwrap().cert.pem());
+    user.run(&["ps", "--listen", &address, "--tls-cert", private]).ends_with_code(2);
+    let other = user.file("other.pem", self_signed().cert.pem());
     user.run(&["ps", "--listen", &address, "--tls-cert", other.to_str().unwrap()]).ends_with_code(3);
     user.run(&["ps", "--listen", &address]).ends_with_code(3);
     serving.signal(Signal::TERM);
