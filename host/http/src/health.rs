@@ -37,7 +37,9 @@ struct Ready {
 #[derive(Serialize)]
 struct NotReloaded {
     setting: &'static str,
-    problem: String,
+    /// For admin: it may name files and other people's keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
 }
 
 /// What this kernel confines plugins with. What holds for a loaded model stands with the model.
@@ -94,7 +96,11 @@ impl From<WorkerState> for ReadyModel {
 
 /// Overall: requests are taken (a model that is not loaded is loaded by its first request). For one model: 200 only while its worker answers;
 /// asking loads nothing.
-pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, QueryRejection>) -> Result<Response, ApiError> {
+pub async fn readyz(
+    State(app): State<App>,
+    caller: Caller,
+    query: Result<Query<ReadyQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
     let Query(query) =
         query.map_err(|_| ApiError::invalid("model", "the query of /readyz cannot be read; it is ?model=NAME or nothing"))?;
     let workers = app.models.workers();
@@ -102,7 +108,9 @@ pub async fn readyz(State(app): State<App>, query: Result<Query<ReadyQuery>, Que
     // Where the sandbox is required and does not hold, no model can be loaded.
     let safe = offered.holds() || !required;
     let draining = app.draining.is_cancelled();
-    let not_reloaded = app.watched.problems().map(|(setting, problem)| NotReloaded { setting, problem }).collect();
+    let admin = caller.require(Scope::Admin).is_ok();
+    let problems = app.watched.problems();
+    let not_reloaded = problems.map(|(setting, problem)| NotReloaded { setting, problem: admin.then_some(problem) }).collect();
     let answer = |ready: bool, models| {
         let (code, status) = match (draining, ready && safe) {
             (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),

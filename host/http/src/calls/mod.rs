@@ -39,6 +39,7 @@ pub(crate) struct Call {
     caller: Caller,
     route: String,
     since: SystemTime,
+    model: OnceLock<String>,
     tokens: AtomicU64,
     cancelled: CancellationToken,
     answers: Mutex<Vec<Weak<Answer>>>,
@@ -50,7 +51,6 @@ pub(crate) struct Call {
 /// What is known of how it waited, as it becomes known.
 #[derive(Debug, Default)]
 struct Queue {
-    model: OnceLock<String>,
     asked: OnceLock<Instant>,
     position: OnceLock<u32>,
     waited_ms: OnceLock<u64>,
@@ -67,6 +67,7 @@ impl Calls {
             caller,
             route,
             since: SystemTime::now(),
+            model: OnceLock::new(),
             tokens: AtomicU64::new(0),
             cancelled: CancellationToken::new(),
             answers: Mutex::default(),
@@ -102,7 +103,7 @@ impl Call {
     {
         self.queue.asked.get_or_init(Instant::now);
         let lease = self.unless_cancelled(work).await?;
-        self.queue.model.get_or_init(|| lease.model().to_owned());
+        self.model.get_or_init(|| lease.model().to_owned());
         if let Some(position) = lease.queue_position() {
             self.queue.position.get_or_init(|| position);
         }

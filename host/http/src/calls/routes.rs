@@ -42,7 +42,7 @@ impl From<Arc<Call>> for Item {
             object: "request",
             key: call.caller.name().map(str::to_owned),
             route: call.route.clone(),
-            model: call.queue.model.get().cloned(),
+            model: call.model.get().cloned(),
             since: call.since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             tokens: call.tokens.load(Relaxed),
         }

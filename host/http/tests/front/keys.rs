@@ -183,7 +183,8 @@ async fn a_changed_file_is_taken_over_and_disturbs_nobody() {
 
 #[tokio::test]
 async fn a_broken_file_changes_nothing_and_is_shown() {
-    let file = KeyFile::new(&[("boss", "admin", "")]);
+    let keys = [("boss", "admin", ""), ("user", "inference", "")];
+    let file = KeyFile::new(&keys);
     let server = serve_with(&Script::new(greeting), file.config()).await;
     let readyz = async || as_key(&server, "boss", "GET", "/readyz", b"").await.json();
     assert!(readyz().await.get("not_reloaded").is_none());
@@ -193,9 +194,11 @@ async fn a_broken_file_changes_nothing_and_is_shown() {
     assert_eq!((&ready["status"], &ready["not_reloaded"][0]["setting"]), (&json!("ready"), &json!("api_keys_file")));
     let problem = ready["not_reloaded"][0]["problem"].as_str().unwrap();
     assert!(problem.contains("line 3") && problem.contains("secret") && !problem.contains("hush"), "{problem}");
+    let of_user = as_key(&server, "user", "GET", "/readyz", b"").await.json();
+    assert_eq!(of_user["not_reloaded"], json!([{"setting": "api_keys_file"}]), "it may name other people's keys");
     let metrics = as_key(&server, "boss", "GET", "/metrics", b"").await.text();
     assert!(metrics.contains("onebit_http_files_current{setting=\"api_keys_file\"} 0\n"), "{metrics}");
-    file.write(&[("boss", "admin", "")]);
+    file.write(&keys);
     soon(async || readyz().await.get("not_reloaded").is_none()).await;
     let metrics = as_key(&server, "boss", "GET", "/metrics", b"").await.text();
     assert!(metrics.contains("onebit_http_files_current{setting=\"api_keys_file\"} 1\n"), "{metrics}");
