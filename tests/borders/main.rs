@@ -9,6 +9,7 @@ use serde_json::Value;
 const ONLY: &[(&str, &[&str])] = &[
     ("axum", &["onebit-http"]),
     ("tower-http", &["onebit-http"]),
+    ("utoipa", &["onebit-http"]),
     ("libloading", &["onebit-loader"]),
     ("landlock", &["onebit-sandbox"]),
     ("seccompiler", &["onebit-sandbox"]),
@@ -21,6 +22,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("minisign-verify", &["onebit-loader"]),
     ("llama-cpp-sys-2", &["onebit-plugin-vulkan-ggml"]),
     ("minijinja", &["onebit-http"]),
+    ("rusqlite", &["onebit-http"]),
     ("llguidance", &["onebit-engine"]),
 ];
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onebit_tests::MODEL;
 use onebit_tests::server::Home;
+use onebit_tests::{MODEL, MODEL_FILE};
 
 pub fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
@@ -54,4 +54,41 @@ fn the_official_openai_client_chats_streams_embeds_and_sees_errors() {
         .env("MODEL", MODEL)
         .env("NO_PROXY", "127.0.0.1"));
     assert!(said.contains("all checks passed"), "{said}");
+}
+
+#[test]
+fn the_official_ollama_client_chats_generates_embeds_and_sees_errors() {
+    let python = environment("langchain.txt");
+    let server = Home::with_model().env("ONEBIT_API_KEY", "key-of-the-test").serve();
+    let said = run(Command::new(python)
+        .arg(clients().join("ollama_client.py"))
+        .env("BASE", server.client().base())
+        .env("KEY", "key-of-the-test")
+        .env("MODEL", MODEL)
+        .env("NO_PROXY", "127.0.0.1"));
+    assert!(said.contains("all checks passed"), "{said}");
+}
+
+/// At temperature 0 a small model repeats itself without an end, unless its manifest says otherwise.
+const TESTED: &str = "[defaults]\nfrequency_penalty = 0.6\n[[serve]]\nplugin = \"vulkan-ggml\"\ndevice = \"cpu\"\n";
+
+/// The counts are those of `docs/clients.md`: a test that is skipped because something broke would change them.
+#[test]
+fn langchains_own_suite_passes_over_three_dialects() {
+    let python = environment("langchain.txt");
+    let home = Home::with_model().env("ONEBIT_API_KEY", "key-of-the-test");
+    let folder = home.path().join("config/onebit/models.d");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("tested.toml"), format!("schema = 1\nname = \"tested\"\n[model]\nfile = \"{MODEL_FILE}\"\n{TESTED}"))
+        .unwrap();
+    let server = home.serve();
+    let said = run(Command::new(python)
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "-o", "asyncio_default_test_loop_scope=session"])
+        .arg(clients().join("langchain_chat.py"))
+        .env("BASE", server.client().base())
+        .env("KEY", "key-of-the-test")
+        .env("MODEL", "tested")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("NO_PROXY", "127.0.0.1"));
+    assert!(said.contains("101 passed, 49 skipped"), "{said}");
 }

@@ -16,12 +16,16 @@ mod damaged_files;
 mod devices;
 mod embeddings;
 mod faults;
+mod formats;
 mod front;
 mod malformed;
+mod openapi;
 mod schemas;
 mod shapes;
+mod structured;
 mod system;
 mod templates;
+mod tools;
 
 use onebit_tests::MODEL;
 use serde_json::{Value, json};

@@ -14,6 +14,13 @@ pub enum KeepAlive {
     Forever,
 }
 
+impl Default for KeepAlive {
+    /// Five minutes.
+    fn default() -> Self {
+        Self::For(Duration::from_secs(300))
+    }
+}
+
 impl KeepAlive {
     /// `"300"`, `"300s"`, `"5m"`, `"1h"`, `"1500ms"`, `"forever"`, `"-1"`.
     pub fn parse(text: &str) -> Result<Self, String> {

@@ -69,6 +69,8 @@ pub const KEYS: &[Key] = &[
     key("chat.template", Kind::Text),
     key("chat.template_file", Kind::Text),
     key("chat.system", Kind::AnyText),
+    key("chat.tool_format", Kind::Text),
+    key("chat.reasoning_format", Kind::Text),
     key("defaults.temperature", Kind::Number(0.0, 100.0)),
     key("defaults.top_k", Kind::Integer(0, u32::MAX as i64)),
     key("defaults.top_p", Kind::Number(0.0, 1.0)),

@@ -70,6 +70,10 @@ pub struct Chat {
     pub template: Option<String>,
     /// System message for chats that have none.
     pub system: Option<String>,
+    /// How the model calls functions (`hermes`, `kimi-k2`, …); otherwise as its template gives away.
+    pub tool_format: Option<String>,
+    /// How it marks reasoning (`think`, …, `none`); otherwise as its template gives away.
+    pub reasoning_format: Option<String>,
 }
 
 /// One way to serve the model. Tried in the order of the file.
@@ -220,7 +224,12 @@ const TEMPLATE_MAX: u64 = 1 << 20;
 
 fn chat(root: &Node) -> Result<Chat, Problem> {
     let read = Reader(root);
-    let mut chat = Chat { template: read.text("chat.template"), system: read.text("chat.system") };
+    let mut chat = Chat {
+        template: read.text("chat.template"),
+        system: read.text("chat.system"),
+        tool_format: read.text("chat.tool_format"),
+        reasoning_format: read.text("chat.reasoning_format"),
+    };
     let Some((node, name)) = root.get("chat.template_file").zip(read.text("chat.template_file")) else {
         return Ok(chat);
     };

@@ -84,6 +84,11 @@ impl Places {
         self.config.iter().map(|dir| dir.join("trust.d")).collect()
     }
 
+    /// What is kept between runs, and is not a file of the user's.
+    pub fn state_dir(&self) -> PathBuf {
+        self.state.clone().unwrap_or_else(|| PathBuf::from("/var/lib/onebit"))
+    }
+
     /// What is kept between runs and may be thrown away.
     pub fn cache_dir(&self) -> PathBuf {
         self.cache.clone().unwrap_or_else(|| PathBuf::from("/var/cache/onebit"))

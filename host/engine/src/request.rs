@@ -87,6 +87,17 @@ pub enum Constraint {
     Regex(String),
     /// A grammar in llguidance's Lark.
     Lark(String),
+    /// A grammar in llguidance's Lark around the marks of a model's family and JSON schemas. The engine writes the rules for these: `mark_N` is
+    /// the N-th mark, as its control token where the vocabulary has one with this text, else as text; `until_N` is any text up to and with it;
+    /// `schema_N` is JSON that the N-th schema accepts, as with [`Constraint::JsonSchema`].
+    Marked {
+        /// The other rules; the first is `start`.
+        lark: String,
+        /// Texts of the marks; none is empty.
+        marks: Vec<String>,
+        /// Texts of the schemas.
+        schemas: Vec<String>,
+    },
     /// A grammar in llama.cpp's notation.
     Gbnf(String),
 }

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Request};
 use axum::response::Response;
 use onebit_engine::ModelFacts;
+use onebit_worker::KeepAlive;
 use tokio_util::sync::CancellationToken;
 
 use crate::body::BodyLimits;
@@ -15,6 +16,7 @@ use crate::errors::ApiError;
 use crate::metrics::Metrics;
 use crate::models::{Leased, Models};
 use crate::reload::Watched;
+use crate::responses::Responses;
 use crate::template::Renderer;
 
 /// One server's state.
@@ -26,6 +28,8 @@ pub struct App {
     pub templates: Arc<Renderer>,
     /// Series.
     pub metrics: Arc<Metrics>,
+    /// What is kept, and what is made in the background.
+    pub responses: Arc<Responses>,
     /// For reading bodies.
     pub limits: Arc<BodyLimits>,
     /// Requests that ask models now.
@@ -45,8 +49,18 @@ impl std::fmt::Debug for App {
 impl App {
     /// Gets hold of a model for a call and notes how long that took.
     pub(crate) async fn lease(&self, model: &str, call: &Arc<Call>) -> Result<Arc<dyn Leased>, ApiError> {
+        self.lease_for(model, call, None).await
+    }
+
+    /// The same, and says how long the model stays loaded afterwards.
+    pub(crate) async fn lease_for(
+        &self,
+        model: &str,
+        call: &Arc<Call>,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Arc<dyn Leased>, ApiError> {
         let began = Instant::now();
-        let lease = call.lease(self.models.lease(model, call.id())).await?;
+        let lease = call.lease(self.models.lease(model, call.id(), keep_alive)).await?;
         self.metrics.lease(lease.model(), began.elapsed());
         Ok(lease)
     }

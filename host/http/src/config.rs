@@ -66,6 +66,17 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+/// How responses are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeepResponses {
+    /// The file; its folder is made.
+    pub file: PathBuf,
+    /// For so long; `None` = until there is too much.
+    pub retention: Option<Duration>,
+    /// Bytes of all of them; the oldest go first.
+    pub max_bytes: u64,
+}
+
 /// All settings of the HTTP front.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpConfig {
@@ -97,6 +108,8 @@ pub struct HttpConfig {
     pub write_timeout: Duration,
     /// For running answers to end after the shutdown began.
     pub drain_timeout: Duration,
+    /// How responses of `/v1/responses` are kept; `None` = they are not.
+    pub responses: Option<KeepResponses>,
     /// The program that runs chat templates when its first argument is [`crate::template::ROLE`]; `None` = this very program.
     pub renderer: Option<PathBuf>,
 }
@@ -118,6 +131,7 @@ impl Default for HttpConfig {
             body_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
+            responses: None,
             renderer: None,
         }
     }

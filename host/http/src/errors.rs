@@ -11,6 +11,7 @@
 //! | `MissingField` | 400 | invalid_request_error | missing_required_parameter | adds the field named by `param` |
 //! | `UnsupportedField` | 400 | invalid_request_error | unsupported_parameter | leaves the field out |
 //! | `ContextLength` | 400 | invalid_request_error | context_length_exceeded | shortens the prompt (the message has both numbers) |
+//! | `UnknownPrevious` | 400 | invalid_request_error | previous_response_not_found | sends the whole conversation |
 //! | `TemplateRefused` | 400 | invalid_request_error | chat_template_refused | changes the messages as the template says |
 //! | `TemplateMissing` | 400 | invalid_request_error | chat_template_missing | uses `/v1/completions`, or names a template in the manifest |
 //! | `UnsupportedJob` | 400 | invalid_request_error | unsupported_by_model | asks another model |
@@ -20,6 +21,7 @@
 //! | `ForeignOrigin` | 403 | invalid_request_error | origin_not_allowed | configures the page's origin |
 //! | `Scope` | 403 | invalid_request_error | insufficient_scope | uses a key with the scope that the message names |
 //! | `UnknownModel` | 404 | invalid_request_error | model_not_found | picks a model of `/v1/models` |
+//! | `UnknownResponse` | 404 | invalid_request_error | response_not_found | asks without it |
 //! | `UnknownRoute` | 404 | invalid_request_error | unknown_url | picks a route that exists |
 //! | `UnknownRequest` | 404 | invalid_request_error | request_not_found | looks at `/v1/requests`; it may have ended |
 //! | `WrongMethod` | 405 | invalid_request_error | method_not_supported | uses a method of the `Allow` header |
@@ -29,6 +31,8 @@
 //! | `RateLimited` | 429 | rate_limit_error | rate_limit_exceeded | waits as long as `Retry-After` says |
 //! | `Cancelled` | 499 | invalid_request_error | request_cancelled | nothing; somebody with the right to ended it |
 //! | `Internal` | 500 | server_error | internal_error | reports it with the request id |
+//! | `ConstraintFailed` | 500 | server_error | constraint_failed | asks for a simpler format |
+//! | `StoreFailed` | 500 | server_error | store_failed | sends `store: false`, or looks at the server's disk |
 //! | `WorkerFailed` | 502 | server_error | worker_failed | repeats the request; the worker is restarted |
 //! | `PluginFailed` | 502 | server_error | plugin_failed | reads the plugin's sentence |
 //! | `LoadFailed` | 503 | server_error | model_load_failed | reads why; `onebit-host explain MODEL` tells more |
@@ -53,6 +57,7 @@ pub enum Kind {
     MissingField,
     UnsupportedField,
     ContextLength,
+    UnknownPrevious,
     TemplateRefused,
     TemplateMissing,
     UnsupportedJob,
@@ -62,6 +67,7 @@ pub enum Kind {
     ForeignOrigin,
     Scope,
     UnknownModel,
+    UnknownResponse,
     UnknownRoute,
     UnknownRequest,
     WrongMethod,
@@ -71,6 +77,8 @@ pub enum Kind {
     RateLimited,
     Cancelled,
     Internal,
+    ConstraintFailed,
+    StoreFailed,
     WorkerFailed,
     PluginFailed,
     LoadFailed,
@@ -109,6 +117,7 @@ pub static ROWS: &[Row] = &[
     row(Kind::MissingField, 400, REQUEST, "missing_required_parameter", None),
     row(Kind::UnsupportedField, 400, REQUEST, "unsupported_parameter", None),
     row(Kind::ContextLength, 400, REQUEST, "context_length_exceeded", None),
+    row(Kind::UnknownPrevious, 400, REQUEST, "previous_response_not_found", None),
     row(Kind::TemplateRefused, 400, REQUEST, "chat_template_refused", None),
     row(Kind::TemplateMissing, 400, REQUEST, "chat_template_missing", None),
     row(Kind::UnsupportedJob, 400, REQUEST, "unsupported_by_model", None),
@@ -118,6 +127,7 @@ pub static ROWS: &[Row] = &[
     row(Kind::ForeignOrigin, 403, REQUEST, "origin_not_allowed", None),
     row(Kind::Scope, 403, REQUEST, "insufficient_scope", None),
     row(Kind::UnknownModel, 404, REQUEST, "model_not_found", None),
+    row(Kind::UnknownResponse, 404, REQUEST, "response_not_found", None),
     row(Kind::UnknownRoute, 404, REQUEST, "unknown_url", None),
     row(Kind::UnknownRequest, 404, REQUEST, "request_not_found", None),
     row(Kind::WrongMethod, 405, REQUEST, "method_not_supported", None),
@@ -128,6 +138,8 @@ pub static ROWS: &[Row] = &[
     // Not 409: client libraries take that for a reason to send the request again, and it would run after all.
     row(Kind::Cancelled, 499, REQUEST, "request_cancelled", None),
     row(Kind::Internal, 500, SERVER, "internal_error", None),
+    row(Kind::ConstraintFailed, 500, SERVER, "constraint_failed", None),
+    row(Kind::StoreFailed, 500, SERVER, "store_failed", None),
     row(Kind::WorkerFailed, 502, SERVER, "worker_failed", Some(1)),
     row(Kind::PluginFailed, 502, SERVER, "plugin_failed", None),
     row(Kind::LoadFailed, 503, SERVER, "model_load_failed", None),
@@ -210,20 +222,15 @@ struct ErrorFields<'a> {
     code: &'static str,
 }
 
-/// Left in the extensions of an error's response, so that the outer layers can count and log it without reading the body.
+/// Left in the extensions of an error's response, so that the outer layers can count it, log it and write it in another dialect's shape
+/// without reading the body.
 #[derive(Debug, Clone)]
-pub(crate) struct Reason {
-    /// `error.code`.
-    pub(crate) code: &'static str,
-    /// `error.message`: what the client was told.
-    pub(crate) message: Arc<str>,
-}
+pub(crate) struct Reason(pub(crate) Arc<ApiError>);
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let row = self.kind.row();
         let status = StatusCode::from_u16(row.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let message = Arc::from(self.message.as_str());
         let mut response = (status, axum::Json(self.body())).into_response();
         let headers = response.headers_mut();
         let wait_s = match self.retry_after {
@@ -237,7 +244,7 @@ impl IntoResponse for ApiError {
         if self.kind == Kind::Unauthorised {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        response.extensions_mut().insert(Reason { code: row.code, message });
+        response.extensions_mut().insert(Reason(Arc::new(self)));
         response
     }
 }

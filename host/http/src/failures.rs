@@ -59,6 +59,7 @@ impl From<EngineError> for ApiError {
             EngineError::Cancelled => Self::new(Kind::WorkerFailed, "the model was unloaded while it answered; send the request again"),
             EngineError::OutOfMemory { .. } => Self::new(Kind::OutOfMemory, message),
             EngineError::Plugin { .. } => Self::new(Kind::PluginFailed, message),
+            EngineError::Constraint(_) => Self::new(Kind::ConstraintFailed, message),
             _ => Self::new(Kind::Internal, message),
         }
     }

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use onebit_engine::{EmbedRequest, Embeddings, GenerateRequest, ModelFacts};
+use onebit_engine::{EmbedRequest, Embeddings, GenerateRequest, ModelFacts, Prompt, TokenId};
 use onebit_worker::{
-    Confinement, Host, HostError, Lease, LeaseOptions, Lifecycle, ModelState, ModelSummary, WorkerState as Phase, WorkerStatus,
+    Confinement, Host, HostError, KeepAlive, Lease, LeaseOptions, Lifecycle, ModelState, ModelSummary, WorkerState as Phase, WorkerStatus,
 };
 
 use crate::errors::ApiError;
-use crate::models::{Defaults, Events, Leased, ModelCard, Models, WorkerPhase, WorkerState};
+use crate::models::{Defaults, Details, Events, Leased, ModelCard, Models, WorkerPhase, WorkerState};
 
 /// A [`Host`] for [`crate::Server`].
 #[derive(Clone)]
@@ -43,16 +43,24 @@ impl Models for HostModels {
         self.host.status().into_iter().map(worker).collect()
     }
 
-    fn lease<'a>(&'a self, model: &'a str, request_id: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
+    fn lease<'a>(
+        &'a self,
+        model: &'a str,
+        request_id: &'a str,
+        keep_alive: Option<KeepAlive>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
         async move {
             let deadline = Instant::now() + self.patience;
-            let lease =
-                self.host.lease(model, LeaseOptions { deadline: Some(deadline), ..LeaseOptions::default() }).await?.named(request_id);
+            let lease = self.host.lease(model, LeaseOptions { deadline: Some(deadline), keep_alive }).await?.named(request_id);
             // Asked after the lease: what counts is the manifest as it is now.
             let defaults = defaults(self.host.model(&lease.spec().model).ok());
             Ok(Arc::new(HostLease { lease, defaults }) as Arc<dyn Leased>)
         }
         .boxed()
+    }
+
+    fn unload<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<bool, ApiError>> {
+        async move { Ok(self.host.unload(model).await?) }.boxed()
     }
 
     fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>) {
@@ -79,7 +87,21 @@ impl Models for HostModels {
 
 fn card(model: ModelSummary) -> ModelCard {
     let created = model.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs());
-    ModelCard { id: model.name, aliases: model.aliases, created }
+    let facts = model.facts.as_ref();
+    let known = |number: u64| (number > 0).then_some(number);
+    let details = Details {
+        bytes: model.bytes.unwrap_or(0),
+        sha256: model.sha256,
+        format: model.format,
+        architecture: facts.map(|facts| facts.architecture.clone()),
+        parameters: facts.and_then(|facts| known(facts.parameters)),
+        quantisation: facts.map(|facts| facts.quantisation.clone()),
+        context_trained: facts.and_then(|facts| known(facts.context_trained)),
+        licence: model.licence,
+        description: model.description,
+        chats: model.chat.template.is_some() || facts.is_some_and(|facts| facts.chat_template),
+    };
+    ModelCard { id: model.name, aliases: model.aliases, created, details }
 }
 
 fn worker(status: WorkerStatus) -> WorkerState {
@@ -108,6 +130,7 @@ fn worker(status: WorkerStatus) -> WorkerState {
         refused_calls: status.refused_calls,
         active: u64::from(status.active),
         waiting: u64::from(status.waiting),
+        expires_at: status.expires_at,
     }
 }
 
@@ -127,6 +150,8 @@ fn defaults(model: Option<ModelSummary>) -> Defaults {
         stop: defaults.stop,
         max_tokens: defaults.max_tokens,
         system: chat.system,
+        tool_format: chat.tool_format,
+        reasoning_format: chat.reasoning_format,
     }
 }
 
@@ -158,6 +183,14 @@ impl Leased for HostLease {
             Ok(generation.map(|event| event.map_err(ApiError::from)).boxed())
         }
         .boxed()
+    }
+
+    fn encode(&self, prompt: Prompt, add_special: bool) -> BoxFuture<'_, Result<Vec<TokenId>, ApiError>> {
+        async move { Ok(self.lease.encode(prompt, add_special).await?) }.boxed()
+    }
+
+    fn decode(&self, tokens: Vec<TokenId>) -> BoxFuture<'_, Result<Vec<u8>, ApiError>> {
+        async move { Ok(self.lease.decode(tokens).await?) }.boxed()
     }
 
     fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>> {

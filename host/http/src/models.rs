@@ -4,11 +4,12 @@
 //! (`host.rs`) is the only other implementation. Nothing here promises more than the worker reported.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts};
-use onebit_worker::{Confinement, Lifecycle};
+use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
+use onebit_worker::{Confinement, KeepAlive, Lifecycle};
 
 use crate::errors::ApiError;
 
@@ -21,6 +22,33 @@ pub struct ModelCard {
     pub aliases: Vec<String>,
     /// When it came, Unix seconds.
     pub created: u64,
+    /// What its file and manifest say.
+    pub details: Details,
+}
+
+/// What is known of a model without loading it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// What the file must hash to, where a manifest says so.
+    pub sha256: Option<String>,
+    /// `gguf`, …
+    pub format: Option<String>,
+    /// `llama`, `mamba`, …
+    pub architecture: Option<String>,
+    /// Weights, counted.
+    pub parameters: Option<u64>,
+    /// `Q4_1`, …
+    pub quantisation: Option<String>,
+    /// Positions it was trained for.
+    pub context_trained: Option<u64>,
+    /// SPDX expression or a name.
+    pub licence: Option<String>,
+    /// For people.
+    pub description: Option<String>,
+    /// It has a chat template.
+    pub chats: bool,
 }
 
 /// What a worker is doing.
@@ -78,6 +106,8 @@ pub struct WorkerState {
     pub active: u64,
     /// Requests waiting.
     pub waiting: u64,
+    /// When it leaves if nobody uses it; `None` while it is used, and for a model that stays.
+    pub expires_at: Option<SystemTime>,
 }
 
 /// What the manifest says of answers; a request's own word wins, and what is `None` here is the dialect's default.
@@ -99,6 +129,10 @@ pub struct Defaults {
     pub max_tokens: Option<u32>,
     /// System message of chats that have none.
     pub system: Option<String>,
+    /// How the model calls functions; `None` = as its template gives away.
+    pub tool_format: Option<String>,
+    /// How it marks reasoning; `None` = as its template gives away.
+    pub reasoning_format: Option<String>,
 }
 
 /// The events of one generation. Dropping it cancels the work.
@@ -110,8 +144,16 @@ pub trait Models: Send + Sync + 'static {
     fn cards(&self) -> Vec<ModelCard>;
     /// All workers there are now.
     fn workers(&self) -> Vec<WorkerState>;
-    /// Gets hold of a model, loading it if need be. Dropping the future gives up waiting. `request_id` is for the logs on the other side.
-    fn lease<'a>(&'a self, model: &'a str, request_id: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>>;
+    /// Gets hold of a model, loading it if need be. Dropping the future gives up waiting. `request_id` is for the logs on the other side;
+    /// `keep_alive` takes the place of the manifest's until the next request.
+    fn lease<'a>(
+        &'a self,
+        model: &'a str,
+        request_id: &'a str,
+        keep_alive: Option<KeepAlive>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>>;
+    /// Ends the worker of a model once its running answers are done; false where none was loaded.
+    fn unload<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<bool, ApiError>>;
     /// Calls `observer` for what happens to workers from now on. It must be quick.
     fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>);
     /// What this kernel confines plugins with, and whether the configuration takes nothing less.
@@ -132,6 +174,10 @@ pub trait Leased: Send + Sync + 'static {
     fn queue_position(&self) -> Option<u32>;
     /// Starts a generation.
     fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>>;
+    /// The tokens of a prompt; `add_special`: with the start token, where the vocabulary asks for one.
+    fn encode(&self, prompt: Prompt, add_special: bool) -> BoxFuture<'_, Result<Vec<TokenId>, ApiError>>;
+    /// The bytes of tokens; not always whole characters.
+    fn decode(&self, tokens: Vec<TokenId>) -> BoxFuture<'_, Result<Vec<u8>, ApiError>>;
     /// Embeds.
     fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>>;
 }

@@ -13,39 +13,77 @@ use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
+use crate::anthropic;
 use crate::app::{App, RequestId};
 use crate::calls;
+use crate::dialect;
 use crate::errors::{ApiError, Kind, Reason};
 use crate::gate::{self, Gate};
 use crate::health;
+use crate::llama_server;
 use crate::metrics::Metrics;
-use crate::openai::{chat, completions, embeddings, model_list};
+use crate::model_routes;
+use crate::ollama;
+use crate::openai::{self, chat, completions, embeddings};
+use crate::openapi::Verb::{Get, Post};
+use crate::openapi::{self, Routes};
+use crate::responses;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// All of it.
 pub fn router(app: App, gate: Arc<Gate>) -> Router {
     let metrics = Arc::clone(&app.metrics);
+    let (asking, telling) = Routes::new()
+        .ask(Post, "/v1/chat/completions", chat::handle, openai::openapi::chat())
+        .ask(Post, "/v1/completions", completions::handle, openai::openapi::completions())
+        .ask(Post, "/v1/embeddings", embeddings::handle, openai::openapi::embeddings())
+        .tell(Get, "/v1/models", model_routes::list, openai::openapi::models())
+        .tell(Get, "/v1/models/{*id}", model_routes::one, openai::openapi::model_of_id())
+        .ask(Post, "/api/chat", ollama::chat::handle, ollama::openapi::chat())
+        .ask(Post, "/api/generate", ollama::generate::handle, ollama::openapi::generate())
+        .ask(Post, "/api/embed", ollama::embed::embed, ollama::openapi::embed())
+        .ask(Post, "/api/embeddings", ollama::embed::embeddings, ollama::openapi::embeddings())
+        .tell(Get, "/", ollama::models::root, ollama::openapi::root())
+        .tell(Get, "/api/version", ollama::models::version, ollama::openapi::version())
+        .tell(Get, "/api/tags", ollama::models::tags, ollama::openapi::tags())
+        .tell(Get, "/api/ps", ollama::models::ps, ollama::openapi::ps())
+        .tell(Post, "/api/show", ollama::show::handle, ollama::openapi::show())
+        .ask(Post, "/tokenize", llama_server::tokens::tokenize, llama_server::openapi::tokenize())
+        .ask(Post, "/detokenize", llama_server::tokens::detokenize, llama_server::openapi::detokenize())
+        .ask(Post, "/apply-template", llama_server::tokens::apply_template, llama_server::openapi::apply_template())
+        .ask(Post, "/infill", llama_server::infill::handle, llama_server::openapi::infill())
+        .ask(Get, "/props", llama_server::props::props, llama_server::openapi::props())
+        .ask(Get, "/slots", llama_server::props::slots, llama_server::openapi::slots())
+        .tell(Get, "/models", llama_server::models::list, llama_server::openapi::models())
+        .ask(Post, "/models/load", llama_server::models::load, llama_server::openapi::load())
+        .tell(Post, "/models/unload", llama_server::models::unload, llama_server::openapi::unload())
+        .tell(Get, "/v1/requests", calls::list, openapi::requests())
+        .tell(Post, "/v1/requests/{id}/cancel", calls::cancel, openapi::request_cancel())
+        .tell(Get, "/health", health::healthz, openapi::health(false))
+        .tell(Get, "/healthz", health::healthz, openapi::health(true))
+        .tell(Get, "/readyz", health::readyz, openapi::ready())
+        .tell(Get, "/metrics", health::metrics, openapi::metrics())
+        .publish("/openapi.json");
     // Those that ask a model: bounded by the caller's limits, listed while they run, refused in a shutdown.
-    let asking = Router::new()
-        .route("/v1/chat/completions", post(chat::handle))
-        .route("/v1/completions", post(completions::handle))
-        .route("/v1/embeddings", post(embeddings::handle))
+    let asking = asking
+        .route("/v1/messages", post(anthropic::messages::handle))
+        .route("/v1/messages/count_tokens", post(anthropic::count::handle))
+        .route("/v1/responses", post(responses::create::handle))
+        .route("/v1/responses/input_tokens", post(responses::count::handle))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&gate), gate::begin));
-    Router::new()
+    telling
         .merge(asking)
-        .route("/v1/models", get(model_list::list))
-        .route("/v1/models/{*id}", get(model_list::one))
-        .route("/v1/requests", get(calls::list))
-        .route("/v1/requests/{id}/cancel", post(calls::cancel))
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(health::metrics))
+        .route("/v1/responses/{id}", get(responses::stored::one).delete(responses::stored::delete))
+        .route("/v1/responses/{id}/cancel", post(responses::stored::cancel))
+        .route("/v1/responses/{id}/input_items", get(responses::stored::input_items))
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(Arc::clone(&gate), gate::admit))
+        // Outside the gate: its refusals, too, are read by the client's own library.
+        .layer(middleware::from_fn(dialect::errors))
         // Outside the gate: a page that may call must be able to read why it was refused.
         .layer(gate::cors(&gate))
         .layer(middleware::from_fn_with_state(metrics, observe))
@@ -56,7 +94,7 @@ async fn unknown_route(method: Method, request: Request<Body>) -> ApiError {
     ApiError::new(
         Kind::UnknownRoute,
         format!(
-            "there is no {method} {path}; this server has POST /v1/chat/completions, /v1/completions and /v1/embeddings, GET /v1/models, /v1/requests, /healthz, /readyz and /metrics"
+            "there is no {method} {path}; docs/http-api.md lists what there is: OpenAI's routes under /v1, Ollama's under /api, and /healthz, /readyz, /metrics and /openapi.json"
         ),
     )
 }
@@ -87,19 +125,20 @@ async fn observe(State(metrics): State<Arc<Metrics>>, mut request: Request<Body>
     drop(in_flight);
     let status = response.status();
     let reason = response.extensions().get::<Reason>().cloned();
-    if let Some(reason) = &reason {
-        metrics.failure(reason.code);
+    if let Some(Reason(error)) = &reason {
+        metrics.failure(error.kind.row().code);
     }
     metrics.request(route, method, status.as_u16(), began.elapsed());
     span.in_scope(|| {
         let took_ms = began.elapsed().as_millis() as u64;
         // Of what went wrong on this side an operator reads what the client was told. `/readyz` may say 503 without anything being wrong.
         match &reason {
-            Some(Reason { code, message }) if status.is_server_error() => {
-                tracing::warn!(method, path, status = status.as_u16(), took_ms, code, error = %message, "answered");
+            Some(Reason(error)) if status.is_server_error() => {
+                let code = error.kind.row().code;
+                tracing::warn!(method, path, status = status.as_u16(), took_ms, code, %error, "answered");
             }
             reason => {
-                let code = reason.as_ref().map_or("", |reason| reason.code);
+                let code = reason.as_ref().map_or("", |Reason(error)| error.kind.row().code);
                 tracing::debug!(method, path, status = status.as_u16(), took_ms, code, "answered");
             }
         }

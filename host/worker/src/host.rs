@@ -170,7 +170,7 @@ impl Host {
         loop {
             let mut spec = self.plan(&catalog, &entry).await?;
             if let Some(keep_alive) = options.keep_alive {
-                spec.keep_alive = launch::stay(keep_alive);
+                spec.keep_alive = keep_alive;
             }
             // Hashing and loading both read the file; one after the other would take twice as long.
             let (verified, lease) = tokio::join!(self.verify(&entry), self.inner.supervisor.lease(spec.clone()));

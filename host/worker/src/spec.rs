@@ -3,8 +3,8 @@
 //! The supervisor chooses nothing. A [`LaunchSpec`] names one plugin, one device and one file; it is carried out as it stands or refused.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
+pub use onebit_catalog::KeepAlive;
 use onebit_loader::Needs;
 use onebit_loader::devices::Device;
 use onebit_loader::trust::{Seen, Trust};
@@ -81,21 +81,6 @@ impl LaunchSpec {
         LoadOrder { device: measured_alike, seen: other.seen.clone(), ..self.order(&trust) } == other.order(&trust)
             && self.isolation == other.isolation
             && self.env == other.env
-    }
-}
-
-/// How long a model stays loaded after its last answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeepAlive {
-    /// This long; zero = leave at once.
-    For(Duration),
-    /// Until it is unloaded or its memory is needed. If it dies it is started again without being asked.
-    Forever,
-}
-
-impl Default for KeepAlive {
-    fn default() -> Self {
-        Self::For(Duration::from_secs(300))
     }
 }
 

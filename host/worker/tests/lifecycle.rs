@@ -85,6 +85,21 @@ async fn a_load_that_nobody_waits_for_any_more_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_load_is_unloaded_under_it_is_served_by_another_load() {
+    let _alone = alone().await;
+    let supervisor = Supervisor::new(scripted());
+    let waiting = tokio::spawn({
+        let supervisor = supervisor.clone();
+        async move { answer(&supervisor, spec("a", "slow 400"), "say 1 0").await }
+    });
+    eventually("the worker runs", Duration::from_secs(2), || supervisor.status().iter().any(|status| status.pid.is_some())).await;
+    let first = supervisor.status()[0].pid;
+    assert!(supervisor.unload("a").await);
+    assert_eq!(waiting.await.expect("no panic").expect("an answer"), "0 ");
+    assert_ne!(supervisor.status()[0].pid, first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn progress_of_a_load_is_shown() {
     let _alone = alone().await;
     let supervisor = Supervisor::new(scripted());

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use onebit_engine::{
-    EmbedRequest, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Timings, TokenLogprob, TokenOut, Usage,
+    EmbedRequest, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Timings, TokenId, TokenLogprob, TokenOut,
+    Usage,
 };
 use onebit_http::Models;
 use onebit_http::errors::{ApiError, unknown_model};
-use onebit_http::models::{Defaults, Events, Leased, ModelCard, WorkerState};
-use onebit_worker::{Confinement, Lifecycle};
+use onebit_http::models::{Defaults, Details, Events, Leased, ModelCard, WorkerState};
+use onebit_worker::{Confinement, KeepAlive, Lifecycle};
 
 /// What it says, token by token: characters of one to four bytes.
 const PIECES: [&str; 4] = ["Hello", " é", "漢", " 😀"];
@@ -49,14 +50,14 @@ impl Host {
 
 impl Models for HostHandle {
     fn cards(&self) -> Vec<ModelCard> {
-        vec![ModelCard { id: "m".into(), aliases: Vec::new(), created: 0 }]
+        vec![ModelCard { id: "m".into(), aliases: Vec::new(), created: 0, details: Details::default() }]
     }
 
     fn workers(&self) -> Vec<WorkerState> {
         Vec::new()
     }
 
-    fn lease<'a>(&'a self, model: &'a str, _: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
+    fn lease<'a>(&'a self, model: &'a str, _: &'a str, _: Option<KeepAlive>) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
         let leased = if model == "m" { Ok(Arc::clone(&self.0) as Arc<dyn Leased>) } else { Err(self.unknown(model)) };
         async move { leased }.boxed()
     }
@@ -66,6 +67,11 @@ impl Models for HostHandle {
     }
 
     fn observe(&self, _: Box<dyn Fn(&Lifecycle) + Send + Sync>) {}
+
+    fn unload<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<bool, ApiError>> {
+        let known = model == "m";
+        async move { Ok(known) }.boxed()
+    }
 
     fn unknown(&self, model: &str) -> ApiError {
         unknown_model(model, &["m".to_owned()])
@@ -109,6 +115,18 @@ impl Leased for Host {
         events.extend(PIECES[..said].iter().map(token));
         events.push(Event::Finished(Finished { reason, usage, timings: Timings::default() }));
         async move { Ok(stream::iter(events.into_iter().map(Ok)).boxed()) }.boxed()
+    }
+
+    fn encode(&self, prompt: Prompt, _: bool) -> BoxFuture<'_, Result<Vec<TokenId>, ApiError>> {
+        let count = match prompt {
+            Prompt::Tokens(tokens) => tokens.len(),
+            Prompt::Parts(parts) => parts.iter().map(|part| part.text.len()).sum(),
+        };
+        async move { Ok(vec![1; count]) }.boxed()
+    }
+
+    fn decode(&self, tokens: Vec<TokenId>) -> BoxFuture<'_, Result<Vec<u8>, ApiError>> {
+        async move { Ok(vec![0xC3; tokens.len()]) }.boxed()
     }
 
     fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>> {

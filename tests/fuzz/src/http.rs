@@ -15,21 +15,47 @@ use crate::law;
 /// its own because it limits its memory, which a fuzzer with its sanitiser does not survive.
 pub static RENDERER: OnceLock<PathBuf> = OnceLock::new();
 
-/// The first line is the route (`chat`, `completions`, `embeddings`; anything else is part of a chat), the rest the body.
+/// The first line names the route (see [`ROUTES`]; anything else is part of a chat), the rest is the body.
 ///
 /// Whatever is sent, the answer is whole: 200 with what the route promises, or a 4xx with an error object whose message is a sentence. A
 /// 5xx is never the answer to a body alone.
 pub fn run(bytes: &[u8]) {
-    let (path, body) = match bytes.iter().position(|byte| *byte == b'\n').map(|at| bytes.split_at(at)) {
-        Some((b"completions", body)) => ("/v1/completions", body),
-        Some((b"embeddings", body)) => ("/v1/embeddings", body),
-        Some((b"chat", body)) => ("/v1/chat/completions", body),
-        _ => ("/v1/chat/completions", bytes),
-    };
+    let named = bytes.iter().position(|byte| *byte == b'\n').map(|at| bytes.split_at(at));
+    let route = named.and_then(|(name, body)| ROUTES.iter().find(|route| route.0.as_bytes() == name).map(|route| (*route, body)));
+    let ((_, path, shape), body) = route.unwrap_or((ROUTES[0], bytes));
     let (runtime, front) = &*SERVER;
     let answer = runtime.block_on(front.post(path, body.to_vec())).expect("an answer to its end");
-    check(&answer);
+    check(&answer, shape);
 }
+
+/// What answers look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    OpenAi,
+    Responses,
+    Anthropic,
+    Ollama,
+    /// OpenAI's errors around an answer of its own.
+    Own,
+}
+
+/// Names of routes in inputs.
+const ROUTES: &[(&str, &str, Shape)] = &[
+    ("chat", "/v1/chat/completions", Shape::OpenAi),
+    ("completions", "/v1/completions", Shape::OpenAi),
+    ("embeddings", "/v1/embeddings", Shape::OpenAi),
+    ("responses", "/v1/responses", Shape::Responses),
+    ("messages", "/v1/messages", Shape::Anthropic),
+    ("count", "/v1/messages/count_tokens", Shape::Anthropic),
+    ("api/chat", "/api/chat", Shape::Ollama),
+    ("api/generate", "/api/generate", Shape::Ollama),
+    ("api/embed", "/api/embed", Shape::Ollama),
+    ("api/show", "/api/show", Shape::Ollama),
+    ("tokenize", "/tokenize", Shape::Own),
+    ("detokenize", "/detokenize", Shape::Own),
+    ("template", "/apply-template", Shape::Own),
+    ("infill", "/infill", Shape::Own),
+];
 
 /// Never dropped: what a server holds to its end is no leak.
 static SERVER: LazyLock<(tokio::runtime::Runtime, Front)> = LazyLock::new(server);
@@ -43,15 +69,20 @@ fn server() -> (tokio::runtime::Runtime, Front) {
     (runtime, front)
 }
 
-fn check(answer: &Answer) {
+fn check(answer: &Answer, shape: Shape) {
     let Answer { status, content_type, body } = answer;
     let text = std::str::from_utf8(body).expect("an answer is UTF-8");
     if *status != 200 {
         assert!((400..500).contains(status), "{status}: {text}");
         let error = &json(text)["error"];
-        law::is_a_sentence(error["message"].as_str().unwrap_or_default());
-        assert!(error["type"].is_string() && error["code"].is_string() && error.get("param").is_some(), "{text}");
+        let message = if shape == Shape::Ollama { error } else { &error["message"] };
+        law::is_a_sentence(message.as_str().unwrap_or_default());
+        let openai = !matches!(shape, Shape::Ollama | Shape::Anthropic);
+        assert!(!openai || (error["type"].is_string() && error["code"].is_string() && error.get("param").is_some()), "{text}");
         return;
+    }
+    if shape != Shape::OpenAi {
+        return check_other(text, content_type, shape);
     }
     match content_type.as_str() {
         "application/json" => {
@@ -64,6 +95,29 @@ fn check(answer: &Answer) {
             assert_eq!(frames.pop(), Some("data: [DONE]"), "{text}");
             assert!(!frames.is_empty());
             frames.iter().for_each(|frame| drop(json(frame.strip_prefix("data: ").expect("a frame of data"))));
+        }
+        other => panic!("200 with {other:?}"),
+    }
+}
+
+/// Every part is JSON, and a stream has its good end.
+fn check_other(text: &str, content_type: &str, shape: Shape) {
+    match content_type {
+        "application/json" => drop(json(text)),
+        "application/x-ndjson" => {
+            let lines: Vec<Value> = text.lines().map(json).collect();
+            assert!(lines.last().is_some_and(|line| line["done"] == true), "{text}");
+        }
+        "text/event-stream" => {
+            let data = text.split_terminator("\n\n").filter_map(|frame| frame.lines().find_map(|line| line.strip_prefix("data: ")));
+            let frames: Vec<Value> = data.map(json).collect();
+            let last = frames.last().expect("a stream has frames");
+            let wanted = match shape {
+                Shape::Anthropic => last["type"] == "message_stop",
+                Shape::Responses => ["response.completed", "response.incomplete"].contains(&last["type"].as_str().unwrap_or_default()),
+                _ => last["stop"] == true,
+            };
+            assert!(wanted, "{text}");
         }
         other => panic!("200 with {other:?}"),
     }

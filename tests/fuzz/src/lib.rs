@@ -10,6 +10,7 @@
 pub mod constraint;
 pub mod conversation;
 pub mod elf;
+pub mod formats;
 pub mod frames;
 pub mod gguf;
 mod host;
@@ -38,4 +39,5 @@ pub const TARGETS: &[Target] = &[
     ("conversation", conversation::run),
     ("http", http::run),
     ("constraint", constraint::run),
+    ("formats", formats::run),
 ];

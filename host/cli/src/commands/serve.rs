@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use onebit_http::{HostModels, HttpConfig, Listen, Server, TlsFiles};
+use onebit_http::{HostModels, HttpConfig, KeepResponses, Listen, Server, TlsFiles};
 use onebit_worker::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -14,8 +14,10 @@ use crate::places::SELF;
 use crate::settings::{Bytes, Settings, Span, table};
 use crate::version;
 
-pub(super) static COMMAND: Command =
-    Command { log: "info", ..Command::new("serve", "Answer over HTTP (OpenAI's dialect), loading models on their first request", run) };
+pub(super) static COMMAND: Command = Command {
+    log: "info",
+    ..Command::new("serve", "Answer over HTTP (OpenAI's and Anthropic's dialects), loading models on their first request", run)
+};
 
 fn run(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let http = http_config(&invocation.settings)?;
@@ -50,6 +52,7 @@ fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
         body_timeout: span(&table::BODY_TIMEOUT)?,
         write_timeout: span(&table::WRITE_TIMEOUT)?,
         drain_timeout: span(&table::DRAIN_TIMEOUT)?,
+        responses: responses(settings)?,
         renderer: Some(SELF.into()),
     })
 }
@@ -64,6 +67,18 @@ fn tls(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
             Err(Failure::new(Exit::Usage, format!("{there} is given and {missing} is not")).next("TLS needs both; give both, or neither."))
         }
     }
+}
+
+/// Bytes of all responses that are kept.
+const KEPT_BYTES: u64 = 1 << 30;
+
+/// Where responses are kept; `None` = nowhere.
+fn responses(settings: &Settings) -> Result<Option<KeepResponses>, Failure> {
+    let retention = settings.get(&table::RESPONSES_RETENTION)?.0;
+    if retention.is_some_and(|time| time.is_zero()) {
+        return Ok(None);
+    }
+    Ok(Some(KeepResponses { file: settings.get(&table::RESPONSES_DB)?, retention, max_bytes: KEPT_BYTES }))
 }
 
 async fn serve(host: Host, models: HostModels, http: HttpConfig) -> Result<(), Failure> {

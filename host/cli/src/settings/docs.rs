@@ -18,7 +18,7 @@ pub fn settings() -> String {
          Configuration files are TOML. A dotted key such as `hub.endpoint` may be written in a section (`[hub]`). A key that does not exist, or a\n\
          value that cannot be read, is an error with file and line; nothing is started with half a configuration. In the environment a list of\n\
          folders is separated by `:`, any other list by `,`; a switch takes `true` or `false`; an empty variable counts as not set.\n\
-         Times: `250ms`, `30s`, `5m`, `2h`, `forever`. Sizes: `512KiB`, `4MiB`, `1.5GiB`.\n",
+         Times: `250ms`, `30s`, `5m`, `2h`, `30d`, `forever`. Sizes: `512KiB`, `4MiB`, `1.5GiB`.\n",
     );
     let mut group = "";
     for row in TABLE {

@@ -122,6 +122,24 @@ pub static DRAIN_TIMEOUT: Setting<Span> = Setting {
     help: "How long running answers may go on after SIGTERM or Ctrl-C. A second signal ends at once.",
     ..Setting::named("drain_timeout", "drain-timeout", &["ONEBIT_DRAIN_TIMEOUT"])
 };
+/// `responses_db`
+pub static RESPONSES_DB: Setting<PathBuf> = Setting {
+    placeholder: "FILE",
+    commands: SERVE,
+    group: SERVER,
+    fallback: Fallback::Computed(|places| paths(vec![places.state_dir().join("responses.db")]), "$XDG_STATE_HOME/onebit/responses.db"),
+    help: "File that keeps the responses of /v1/responses; a service has it in /var/lib/onebit. Only its user may read it.",
+    ..Setting::named("responses_db", "responses-db", &["ONEBIT_RESPONSES_DB"])
+};
+/// `responses_retention`
+pub static RESPONSES_RETENTION: Setting<Span> = Setting {
+    placeholder: "TIME",
+    commands: SERVE,
+    group: SERVER,
+    fallback: Fallback::Text("30d"),
+    help: "How long responses are kept, such as 30d or forever; of more than 1 GiB the oldest go first. 0 = none is kept, and none can be gone on from or made in the background.",
+    ..Setting::named("responses_retention", "responses-retention", &["ONEBIT_RESPONSES_RETENTION"])
+};
 /// `api_key`
 pub static API_KEY: Setting<Option<String>> = Setting {
     placeholder: "KEY",
@@ -480,7 +498,7 @@ pub static TRUST_KEYS: Setting<Vec<PathBuf>> = Setting {
 pub static TABLE: &[&dyn Row] = &[
     &MODELS_DIR, &MANIFEST_DIR, &PLUGIN_DIR, &NO_DEFAULT_DIRS, &CACHE_DIR,
     &CONFIG, &VERBOSE, &LOG, &LOG_FORMAT,
-    &LISTEN, &DRAIN_TIMEOUT,
+    &LISTEN, &DRAIN_TIMEOUT, &RESPONSES_DB, &RESPONSES_RETENTION,
     &TRUST_MODE, &TRUST_KEYS,
     &API_KEY, &API_KEYS_FILE, &TLS_CERT, &TLS_KEY, &INSECURE, &ALLOW_ORIGIN, &ALLOW_HOST,
     &DEVICE, &SLOTS, &CONTEXT, &THREADS, &KEEP_ALIVE,

@@ -55,26 +55,22 @@ pub(crate) struct Matcher(llguidance::Matcher);
 /// # Errors
 /// [`EngineError::InvalidRequest`] in the compiler's words.
 pub(crate) fn compile(constraint: &Constraint, lexicon: &Lexicon) -> Result<Matcher, EngineError> {
-    let compiled = catch_unwind(AssertUnwindSafe(|| translated(constraint).and_then(|grammar| matcher(lexicon, grammar))));
+    let compiled = catch_unwind(AssertUnwindSafe(|| translated(constraint, lexicon).and_then(|grammar| matcher(lexicon, grammar))));
     compiled.unwrap_or_else(|_| Err("its compiler panicked".to_owned())).map_err(|message| EngineError::InvalidRequest {
         message: format!("the constraint cannot be followed: {}", words(&message)),
         param: Some("constraint".to_owned()),
     })
 }
 
-fn translated(constraint: &Constraint) -> Result<TopLevelGrammar, String> {
-    let (Constraint::JsonSchema(text) | Constraint::Regex(text) | Constraint::Lark(text) | Constraint::Gbnf(text)) = constraint;
-    if text.len() > MOST_BYTES {
-        return Err(format!("it has {} bytes; at most {MOST_BYTES} are read", text.len()));
-    }
-    if nesting(text) > MOST_NESTING {
-        return Err(format!("its brackets stand more than {MOST_NESTING} deep inside each other"));
-    }
+fn translated(constraint: &Constraint, lexicon: &Lexicon) -> Result<TopLevelGrammar, String> {
+    let (Constraint::JsonSchema(text)
+    | Constraint::Regex(text)
+    | Constraint::Lark(text)
+    | Constraint::Marked { lark: text, .. }
+    | Constraint::Gbnf(text)) = constraint;
+    check_size(text)?;
     match constraint {
-        Constraint::JsonSchema(text) => {
-            let schema = serde_json::from_str(text).map_err(|error| format!("the schema is not JSON: {error}"))?;
-            Ok(TopLevelGrammar::from_json_schema(json_schema(schema)?))
-        }
+        Constraint::JsonSchema(text) => Ok(TopLevelGrammar::from_json_schema(json_schema(parsed(text)?)?)),
         Constraint::Regex(text) => {
             check_pattern(text)?;
             Ok(TopLevelGrammar::from_regex(text))
@@ -88,8 +84,43 @@ fn translated(constraint: &Constraint) -> Result<TopLevelGrammar, String> {
             }
             Ok(TopLevelGrammar::from_lark(with_schemas(text)?))
         }
+        Constraint::Marked { lark, marks, schemas } => Ok(TopLevelGrammar::from_lark(marked(lark, marks, schemas, lexicon)?)),
         Constraint::Gbnf(text) => Ok(TopLevelGrammar::from_lark(gbnf::to_lark(text)?)),
     }
+}
+
+fn check_size(text: &str) -> Result<(), String> {
+    if text.len() > MOST_BYTES {
+        return Err(format!("it has {} bytes; at most {MOST_BYTES} are read", text.len()));
+    }
+    if nesting(text) > MOST_NESTING {
+        return Err(format!("its brackets stand more than {MOST_NESTING} deep inside each other"));
+    }
+    Ok(())
+}
+
+/// The grammar with the rules of its marks and schemas. A control token ends the text before it by itself, as no text has it; a mark that is text ends
+/// it where it first stands.
+fn marked(lark: &str, marks: &[String], schemas: &[String], lexicon: &Lexicon) -> Result<String, String> {
+    let mut grammar = format!("{lark}\n");
+    for (number, mark) in marks.iter().enumerate() {
+        let text = Value::from(mark.as_str());
+        let until = regex_syntax::escape(mark).replace('/', "\\/").replace('\n', "\\n");
+        let rules = match lexicon.control(mark) {
+            Some(token) => format!("mark_{number}: <[{token}]>\nuntil_{number}: /(?s:.*)/ <[{token}]>\n"),
+            None => format!("mark_{number}: {text}\nuntil_{number}[lazy]: /(?s:.*){until}/\n"),
+        };
+        grammar.push_str(&rules);
+    }
+    for (number, schema) in schemas.iter().enumerate() {
+        check_size(schema)?;
+        grammar.push_str(&format!("schema_{number}: %json {}\n", json_schema(parsed(schema)?)?));
+    }
+    Ok(grammar)
+}
+
+fn parsed(schema: &str) -> Result<Value, String> {
+    serde_json::from_str(schema).map_err(|error| format!("the schema is not JSON: {error}"))
 }
 
 /// A schema as llguidance is to read it.

@@ -81,6 +81,13 @@ impl Lexicon {
         &self.factory
     }
 
+    /// The control token with this text.
+    pub(super) fn control(&self, text: &str) -> Option<TokenId> {
+        let mut word = vec![APART];
+        word.extend_from_slice(text.as_bytes());
+        self.env.tok_trie().token_id_at_bytes(&word)
+    }
+
     /// The tokens that do not end an answer and whose text (of control tokens too) `is_wanted`.
     pub(super) fn select(&self, is_wanted: impl Fn(&[u8]) -> bool) -> Mask {
         let trie = self.env.tok_trie();

@@ -248,6 +248,24 @@ fn schemas_in_a_grammar_are_schemas() {
 }
 
 #[test]
+fn marks_are_control_tokens_where_there_are_such_and_text_elsewhere() {
+    let marked = |lark: &str| Constraint::Marked {
+        lark: lark.to_owned(),
+        marks: vec!["<|mark|>".into(), "</call>".into()],
+        schemas: vec!["{\"type\":\"integer\"}".into()],
+    };
+    let said = alone(&toy(), GenerateRequest { control_text: true, ..under(marked("start: \"a\" mark_0 \"7\" mark_1"), 2) });
+    assert!(ended(&said), "{:?}", said.end);
+    assert_eq!((said.text.as_str(), said.ids()[1]), ("a<|mark|>7</call>", MARK));
+    // Any text up to a mark: it ends with the first.
+    let texts = ["x < y</call>7", "</call>7", "a</call>b</call>7", "a</call>x", "a"];
+    assert_eq!(accepts(&marked("start: until_1 schema_0"), &texts), [true, true, false, false, false]);
+    assert!(
+        refused(Constraint::Marked { lark: "start: schema_0".into(), marks: vec![], schemas: vec!["{\"not\":{}}".into()] }).contains("not")
+    );
+}
+
+#[test]
 fn formats_follow_the_calendar() {
     let texts = [r#""2024-02-29""#, r#""2023-02-29""#, r#""1900-02-29""#, r#""2000-02-29""#, r#""2023-13-01""#, r#""2023-04-31""#];
     assert_eq!(accepts(&schema(r#"{"type":"string","format":"date"}"#), &texts), [true, false, false, true, false, false]);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
-use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts};
+use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{Call, cancelled};
@@ -50,6 +50,14 @@ impl Leased for Held {
             Ok(Counted { answer, cancelled, call: Arc::clone(&self.call), seen: 0, over: false }.boxed())
         }
         .boxed()
+    }
+
+    fn encode(&self, prompt: Prompt, add_special: bool) -> BoxFuture<'_, Result<Vec<TokenId>, ApiError>> {
+        self.lease.encode(prompt, add_special)
+    }
+
+    fn decode(&self, tokens: Vec<TokenId>) -> BoxFuture<'_, Result<Vec<u8>, ApiError>> {
+        self.lease.decode(tokens)
     }
 
     fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>> {
@@ -101,7 +109,7 @@ impl Counted {
             Event::Delta { tokens, .. } => self.seen + tokens.len() as u64,
             // Also the tokens that never came out, such as those of a stop string.
             Event::Finished(finished) => u64::from(finished.usage.prompt_tokens) + u64::from(finished.usage.completion_tokens),
-            Event::Prefill { .. } | Event::Failed(_) => self.seen,
+            Event::Prefill { .. } | Event::Prompt { .. } | Event::Failed(_) => self.seen,
         };
         self.call.add_tokens(now.saturating_sub(self.seen));
         self.seen = self.seen.max(now);
@@ -128,7 +136,7 @@ impl Stream for Counted {
         if let Some(Ok(event)) = &item {
             this.count(event);
         }
-        if !matches!(item, Some(Ok(Event::Started { .. } | Event::Prefill { .. } | Event::Delta { .. }))) {
+        if !matches!(item, Some(Ok(Event::Started { .. } | Event::Prefill { .. } | Event::Prompt { .. } | Event::Delta { .. }))) {
             this.over = true;
             this.answer.end();
         }

@@ -9,7 +9,8 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, AllowPrivateNetw
 use super::Gate;
 
 /// What a page may read of an answer, besides its body and the plainest headers.
-const EXPOSED: [&str; 13] = [
+const EXPOSED: [&str; 14] = [
+    "request-id",
     "retry-after",
     "x-onebit-device",
     "x-onebit-plugin",
@@ -33,7 +34,7 @@ pub(crate) fn cors(gate: &Arc<Gate>) -> CorsLayer {
         .allow_origin(AllowOrigin::predicate(allowed))
         // Whatever header a client library invents next is fine; what counts is the origin.
         .allow_headers(AllowHeaders::mirror_request())
-        .allow_methods(AllowMethods::list([Method::GET, Method::HEAD, Method::POST]))
+        .allow_methods(AllowMethods::list([Method::GET, Method::HEAD, Method::POST, Method::DELETE]))
         .allow_private_network(AllowPrivateNetwork::yes())
         .expose_headers(ExposeHeaders::list(EXPOSED.map(HeaderName::from_static)))
         .max_age(Duration::from_secs(600))

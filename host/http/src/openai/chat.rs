@@ -6,67 +6,75 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request};
 use axum::response::{IntoResponse, Response};
-use onebit_engine::{Event, FinishReason, Prompt, TokenOut};
+use onebit_engine::TokenOut;
 use serde::Serialize;
 
-use super::answer::{Head, Run, TimingFields, UsageFields, finish_reason};
+use super::common::Common;
+use super::head::{Head, TimingFields, UsageFields, finish_reason};
 use super::logprobs::ChatLogprobs;
-use super::messages;
 use super::refused::{Dialect, check};
-use super::sampling::Common;
-use super::sse::{self, Chunks, Frames};
+use super::reply::{Calls, Delta, Message};
+use super::{format, messages, tools};
 use crate::app::{App, stamp};
 use crate::body::Object;
 use crate::calls::call;
-use crate::errors::{ApiError, Kind};
+use crate::chat::{self, ChatRequest, Thinking};
+use crate::errors::ApiError;
 use crate::fields::Fields;
-use crate::models::Leased;
-use crate::template::conversation::Conversation;
-use crate::template::{TemplateError, TemplateSource};
+use crate::formats::Piece;
+use crate::generation::stream::{self, EVENTS, Frames, Writer};
+use crate::generation::{End, Happening, Run, Tally};
 
 /// OpenAI's limit for `top_logprobs`.
-const MAX_TOP_LOGPROBS: u32 = 20;
+pub const MAX_TOP_LOGPROBS: u32 = 20;
 
 /// Handles the request.
 pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request<Body>) -> Result<Response, ApiError> {
     let call = call(&request)?;
     let object = app.limits.read_object(&headers, request.into_body()).await?;
-    let asked = Asked::read(&object)?;
+    let Asked { chat, stream, include_usage } = Asked::read(&object)?;
     drop(object);
-    let lease = app.lease(&asked.common.model, &call).await?;
-    asked.common.check_vocabulary(lease.facts().vocabulary)?;
-    let Asked { common, mut conversation, logprobs } = asked;
-    let defaults = lease.defaults();
-    if let Some(system) = &defaults.system {
-        conversation.begin_with(system);
-    }
-    let prompt = Prompt::Parts(render(&app, &*lease, conversation).await?);
-    let (stream, include_usage, max_tokens) = (common.stream, common.include_usage, common.max_tokens.or(defaults.max_tokens));
-    let requests = common.requests(vec![prompt], defaults, logprobs, max_tokens);
-    let run = Run::start(Arc::clone(&lease), requests, Arc::clone(&app.metrics)).await?;
+    let lease = app.lease(&chat.model, &call).await?;
+    let logprobs = chat.logprobs.is_some();
+    let prepared = chat::prepare(&app, &*lease, chat).await?;
+    let run = chat::start(&app, &lease, prepared).await?;
     let head = Head::new("chatcmpl", &*lease);
     let response = if stream {
-        let writer = Writer { head, logprobs: logprobs.is_some(), include_usage };
-        sse::respond(run, writer, Arc::clone(&app.metrics))
+        let calls = vec![Calls::default(); run.total() as usize];
+        stream::respond(run, Chunks { head, logprobs, include_usage, calls }, Arc::clone(&app.metrics))
     } else {
-        whole(run, &head, logprobs.is_some()).await?
+        whole(run, &head, logprobs).await?
     };
     Ok(stamp(response, lease.facts()))
 }
 
+/// The request and how it is to be answered.
 struct Asked {
-    common: Common,
-    conversation: Conversation,
-    logprobs: Option<u32>,
+    chat: ChatRequest,
+    stream: bool,
+    include_usage: bool,
 }
 
 impl Asked {
     fn read(object: &Object) -> Result<Self, ApiError> {
         let fields = Fields::of(object);
-        let common = Common::read(&fields)?;
+        let Common { model, stream, include_usage, wishes } = Common::read(&fields)?;
         let conversation = messages::read(&fields)?;
         check(object, Dialect::Chat)?;
-        Ok(Self { common, conversation, logprobs: logprobs(&fields)? })
+        let tools = tools::read(&fields)?;
+        let chat = ChatRequest {
+            model,
+            conversation,
+            tools: tools.tools,
+            tool_choice: tools.choice,
+            parallel_tool_calls: tools.parallel,
+            format: format::read(&fields)?,
+            thinking: thinking(&fields)?,
+            max_tokens: wishes.max_tokens,
+            wishes,
+            logprobs: logprobs(&fields)?,
+        };
+        Ok(Self { chat, stream, include_usage })
     }
 }
 
@@ -80,26 +88,30 @@ fn logprobs(fields: &Fields<'_>) -> Result<Option<u32>, ApiError> {
     }
 }
 
-async fn render(app: &App, lease: &dyn Leased, conversation: Conversation) -> Result<Vec<onebit_engine::PromptPart>, ApiError> {
-    let facts = lease.facts();
-    let Some(text) = facts.chat_template.clone() else {
-        return Err(ApiError::new(
-            Kind::TemplateMissing,
-            format!(
-                "the model {:?} has no chat template; use /v1/completions, or name a template in the model's manifest (`chat_template`)",
-                lease.model()
-            ),
-        ));
+/// OpenAI's `reasoning_effort`; the budget under llama-server's name, as OpenAI has none.
+pub fn thinking(fields: &Fields<'_>) -> Result<Thinking, ApiError> {
+    let budget = fields.count("thinking_budget_tokens", 0..=u32::MAX)?;
+    let thinking = match fields.string("reasoning_effort")? {
+        Some(word) => effort_of("reasoning_effort", word)?,
+        None => Thinking::default(),
     };
-    let source = TemplateSource { text, bos: facts.bos.clone(), eos: facts.eos.clone(), control_tokens: facts.control_tokens.clone() };
-    match app.templates.render(lease.model().to_owned(), source, conversation).await {
-        Ok(parts) => Ok(parts),
-        Err(TemplateError::Refused(words)) => Err(ApiError::new(Kind::TemplateRefused, words).param("messages")),
-        Err(TemplateError::Unusable(words)) => Err(ApiError::new(
-            Kind::TemplateMissing,
-            format!("{words}; use /v1/completions, or name another template in the model's manifest"),
-        )),
-        Err(TemplateError::Process(words)) => Err(ApiError::new(Kind::Internal, words)),
+    Ok(Thinking { budget, ..thinking })
+}
+
+/// A word for how much to think.
+pub fn effort_of(param: &str, word: &str) -> Result<Thinking, ApiError> {
+    match word {
+        "none" => Ok(Thinking { wanted: Some(false), ..Thinking::default() }),
+        "minimal" | "low" | "medium" | "high" | "xhigh" | "max" => {
+            Ok(Thinking { wanted: Some(true), effort: Some(word.to_owned()), ..Thinking::default() })
+        }
+        other => {
+            let shown: String = other.chars().take(40).collect();
+            Err(ApiError::invalid(
+                param,
+                format!("{param:?} is {shown:?}; it must be \"none\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\" or \"max\""),
+            ))
+        }
     }
 }
 
@@ -118,41 +130,29 @@ struct Completion<'a> {
 #[derive(Serialize, Default)]
 struct Choice {
     index: u32,
-    message: AssistantMessage,
+    message: Message,
     logprobs: Option<ChatLogprobs>,
     finish_reason: &'static str,
-}
-
-#[derive(Serialize, Default)]
-struct AssistantMessage {
-    role: Assistant,
-    content: String,
-    refusal: Option<()>,
-}
-
-/// The role of every answer.
-#[derive(Serialize, Default)]
-enum Assistant {
-    #[default]
-    #[serde(rename = "assistant")]
-    Assistant,
 }
 
 async fn whole(mut run: Run, head: &Head, logprobs: bool) -> Result<Response, ApiError> {
     let fresh = |index| Choice { index, logprobs: logprobs.then(ChatLogprobs::default), ..Choice::default() };
     let mut choices: Vec<Choice> = (0..run.total()).map(fresh).collect();
-    while let Some(event) = run.next().await {
-        let (index, event) = event?;
+    while let Some(happening) = run.next().await {
+        let (index, happening) = happening?;
         let Some(choice) = choices.get_mut(index as usize) else { continue };
-        match event {
-            Event::Delta { text, tokens } => {
-                choice.message.content.push_str(&text);
+        match happening {
+            Happening::Said { pieces, tokens } => {
+                choice.message.take(pieces);
                 if let Some(list) = &mut choice.logprobs {
                     list.extend(&tokens);
                 }
             }
-            Event::Finished(finished) => choice.finish_reason = finish_reason(&finished.reason),
-            Event::Started { .. } | Event::Prefill { .. } | Event::Prompt { .. } | Event::Failed(_) => {}
+            Happening::Finished(end) => {
+                choice.message.finish();
+                choice.finish_reason = finish_reason(&end);
+            }
+            Happening::Started | Happening::Prompt(_) => {}
         }
     }
     let tally = run.tally();
@@ -163,16 +163,17 @@ async fn whole(mut run: Run, head: &Head, logprobs: bool) -> Result<Response, Ap
         model: &head.model,
         system_fingerprint: &head.fingerprint,
         choices,
-        usage: tally.usage(),
-        timings: tally.timings(),
+        usage: tally.into(),
+        timings: tally.into(),
     })
     .into_response())
 }
 
-struct Writer {
+struct Chunks {
     head: Head,
     logprobs: bool,
     include_usage: bool,
+    calls: Vec<Calls>,
 }
 
 #[derive(Serialize)]
@@ -198,17 +199,9 @@ struct ChunkChoice<'a> {
     finish_reason: Option<&'static str>,
 }
 
-#[derive(Serialize, Default)]
-struct Delta<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<&'a str>,
-}
-
-impl Writer {
+impl Chunks {
     fn write(&self, choices: &[ChunkChoice<'_>], usage: Option<UsageFields>, timings: Option<TimingFields>, out: &mut Frames) {
-        let chunk = Chunk {
+        out.data(&Chunk {
             id: &self.head.id,
             object: "chat.completion.chunk",
             created: self.head.created,
@@ -217,34 +210,59 @@ impl Writer {
             choices,
             usage: self.include_usage.then_some(usage),
             timings,
-        };
-        out.push(&chunk);
+        });
     }
 }
 
-impl Chunks for Writer {
+impl Writer for Chunks {
+    const CONTENT_TYPE: &'static str = EVENTS;
+
     fn started(&mut self, index: u32, out: &mut Frames) {
-        let delta = Delta { role: Some("assistant"), content: Some("") };
+        let delta = Delta { role: Some("assistant"), content: Some(""), ..Delta::default() };
         self.write(&[ChunkChoice { index, delta, logprobs: None, finish_reason: None }], None, None, out);
     }
 
-    fn delta(&mut self, index: u32, text: &str, tokens: &[TokenOut], out: &mut Frames) {
-        let logprobs = (self.logprobs && !tokens.is_empty()).then(|| ChatLogprobs::of(tokens));
-        if text.is_empty() && logprobs.is_none() {
-            return;
+    fn said(&mut self, index: u32, pieces: &[Piece], tokens: &[TokenOut], out: &mut Frames) {
+        let mut logprobs = (self.logprobs && !tokens.is_empty()).then(|| ChatLogprobs::of(tokens));
+        let Some(calls) = self.calls.get_mut(index as usize) else { return };
+        let mut deltas: Vec<Delta<'_>> = pieces.iter().filter_map(|piece| calls.delta(piece)).collect();
+        if deltas.is_empty() && logprobs.is_some() {
+            deltas.push(Delta { content: Some(""), ..Delta::default() });
         }
-        let delta = Delta { role: None, content: Some(text) };
-        self.write(&[ChunkChoice { index, delta, logprobs, finish_reason: None }], None, None, out);
+        for delta in deltas {
+            self.write(&[ChunkChoice { index, delta, logprobs: logprobs.take(), finish_reason: None }], None, None, out);
+        }
     }
 
-    fn finished(&mut self, index: u32, reason: &FinishReason, timings: Option<TimingFields>, out: &mut Frames) {
-        let choice = ChunkChoice { index, delta: Delta::default(), logprobs: None, finish_reason: Some(finish_reason(reason)) };
-        self.write(&[choice], None, timings, out);
+    fn finished(&mut self, index: u32, end: &End, tally: &Tally, last: bool, out: &mut Frames) {
+        let choice = ChunkChoice { index, delta: Delta::default(), logprobs: None, finish_reason: Some(finish_reason(end)) };
+        self.write(&[choice], None, last.then(|| tally.into()), out);
+        if last {
+            if self.include_usage {
+                self.write(&[], Some(tally.into()), None, out);
+            }
+            out.done();
+        }
     }
 
-    fn usage(&mut self, usage: UsageFields, out: &mut Frames) {
-        if self.include_usage {
-            self.write(&[], Some(usage), None, out);
-        }
+    fn failed(&mut self, error: &ApiError, out: &mut Frames) {
+        out.data(&error.body());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn efforts_are_read_and_others_refused() {
+        let read = |value: Value| thinking(&Fields::of(value.as_object().expect("an object")));
+        assert_eq!(read(json!({})).expect("fine"), Thinking::default());
+        assert_eq!(read(json!({"reasoning_effort": "none"})).expect("fine").wanted, Some(false));
+        let high = read(json!({"reasoning_effort": "high", "thinking_budget_tokens": 64})).expect("fine");
+        assert_eq!((high.wanted, high.effort.as_deref(), high.budget), (Some(true), Some("high"), Some(64)));
+        assert!(read(json!({"reasoning_effort": "very"})).is_err());
     }
 }

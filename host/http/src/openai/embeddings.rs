@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use onebit_engine::EmbedRequest;
 use serde::Serialize;
 
-use super::answer::fingerprint;
+use super::head::fingerprint;
 use super::prompts::{self, Entry};
 use crate::app::{App, stamp};
 use crate::calls::call;
@@ -17,7 +17,7 @@ use crate::errors::{ApiError, Kind};
 use crate::fields::Fields;
 
 /// OpenAI's limit for the number of inputs.
-const MAX_INPUTS: usize = 2048;
+pub(super) const MAX_INPUTS: usize = 2048;
 
 #[derive(Serialize)]
 struct List<'a> {

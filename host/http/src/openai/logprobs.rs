@@ -11,15 +11,16 @@ pub struct ChatLogprobs {
     refusal: Option<()>,
 }
 
-#[derive(Debug, Serialize)]
-struct ChatToken {
+/// A token with its alternatives.
+#[derive(Debug, Clone, Serialize)]
+pub struct ChatToken {
     token: String,
     logprob: f32,
     bytes: Vec<u8>,
     top_logprobs: Vec<ChatAlternative>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct ChatAlternative {
     token: String,
     logprob: f32,
@@ -32,6 +33,16 @@ impl ChatLogprobs {
         let mut all = Self::default();
         all.extend(tokens);
         all
+    }
+
+    /// The tokens alone, for a dialect that has them without their frame.
+    pub fn into_list(self) -> Value {
+        serde_json::to_value(self.content).unwrap_or_default()
+    }
+
+    /// The list alone.
+    pub fn into_tokens(self) -> Vec<ChatToken> {
+        self.content
     }
 
     /// Adds tokens.
@@ -53,14 +64,22 @@ impl ChatLogprobs {
 #[derive(Debug, Default, Serialize)]
 pub struct LegacyLogprobs {
     tokens: Vec<String>,
-    token_logprobs: Vec<f32>,
-    top_logprobs: Vec<Map<String, Value>>,
+    /// `null` for the first token of a prompt, before which there is nothing.
+    token_logprobs: Vec<Option<f32>>,
+    top_logprobs: Vec<Option<Map<String, Value>>>,
     text_offset: Vec<usize>,
 }
 
 /// Where the next token begins, kept over the chunks of one answer.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Offset(usize);
+
+impl Offset {
+    /// Passes over text that has no tokens in the list.
+    pub fn skip(&mut self, text: &str) {
+        self.0 += text.chars().count();
+    }
+}
 
 impl LegacyLogprobs {
     /// Of these tokens, which continue at `offset`.
@@ -70,6 +89,15 @@ impl LegacyLogprobs {
         all
     }
 
+    /// Adds the first token of a prompt, whose bytes are these.
+    pub fn begin(&mut self, bytes: &[u8], offset: &mut Offset) {
+        self.tokens.push(spelled(bytes));
+        self.token_logprobs.push(None);
+        self.top_logprobs.push(None);
+        self.text_offset.push(offset.0);
+        offset.0 += characters(bytes);
+    }
+
     /// Adds tokens.
     pub fn extend(&mut self, tokens: &[TokenOut], offset: &mut Offset) {
         for TokenLogprob { bytes, logprob, top } in tokens.iter().filter_map(|token| token.logprob.as_ref()) {
@@ -77,13 +105,17 @@ impl LegacyLogprobs {
             // The chosen token is always among them, as OpenAI documents.
             best.entry(spelled(bytes)).or_insert_with(|| number(*logprob));
             self.tokens.push(spelled(bytes));
-            self.token_logprobs.push(finite(*logprob));
-            self.top_logprobs.push(best);
+            self.token_logprobs.push(Some(finite(*logprob)));
+            self.top_logprobs.push(Some(best));
             self.text_offset.push(offset.0);
-            // A character is counted where its first byte is.
-            offset.0 += bytes.iter().filter(|byte| (**byte & 0xC0) != 0x80).count();
+            offset.0 += characters(bytes);
         }
     }
+}
+
+/// A character is counted where its first byte is.
+fn characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| (**byte & 0xC0) != 0x80).count()
 }
 
 /// JSON knows no infinity; the engine already gives −9999 for "never", and this keeps a plugin's slip from breaking the body.

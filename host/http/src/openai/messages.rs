@@ -18,10 +18,7 @@ pub fn read(fields: &Fields<'_>) -> Result<Conversation, ApiError> {
         return Err(ApiError::invalid("messages", "\"messages\" is empty; give at least one message"));
     }
     let messages = items.iter().enumerate().map(|(index, item)| message(index, item)).collect::<Result<_, _>>()?;
-    let mut variables = fields.object("chat_template_kwargs")?.cloned().unwrap_or_default();
-    if let Some(effort) = fields.string("reasoning_effort")? {
-        variables.entry("reasoning_effort").or_insert_with(|| effort.into());
-    }
+    let variables = fields.object("chat_template_kwargs")?.cloned().unwrap_or_default();
     Ok(Conversation { messages, variables, ..Conversation::default() })
 }
 
@@ -141,8 +138,8 @@ fn tool_call(fields: &Fields<'_>) -> Result<ToolCall, ApiError> {
     Ok(ToolCall { id: fields.string("id")?.map(str::to_owned), name: name.to_owned(), arguments: arguments(&inside)? })
 }
 
-/// Nesting of JSON inside the `arguments` string; the body's own limit does not see it.
-fn arguments(fields: &Fields<'_>) -> Result<Object, ApiError> {
+/// `arguments` of a call. Nesting inside the string is bounded here; the body's own limit does not see it.
+pub fn arguments(fields: &Fields<'_>) -> Result<Object, ApiError> {
     let wrong = |found: &str| {
         let path = fields.path("arguments");
         let message = format!("{path:?} is {found}; it must be a JSON object, written as a string");

@@ -1,13 +1,17 @@
 //! OpenAI's dialect: chat completions, completions, embeddings and models.
 
-pub mod answer;
 pub mod chat;
+pub mod common;
 pub mod completions;
 pub mod embeddings;
+pub mod format;
+pub mod head;
 pub mod logprobs;
-mod messages;
+pub mod messages;
+pub mod middle;
 pub mod model_list;
-mod prompts;
+pub mod openapi;
+pub mod prompts;
 mod refused;
-mod sampling;
-mod sse;
+mod reply;
+pub mod tools;

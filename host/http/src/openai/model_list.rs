@@ -1,12 +1,7 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`. Ids may hold `/` and `:`, percent-encoded or not.
+//! Models in OpenAI's shape.
 
-use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
 use serde::Serialize;
 
-use crate::app::App;
-use crate::errors::{ApiError, Kind};
 use crate::models::ModelCard;
 
 /// OpenAI's model object; `aliases` is ours.
@@ -33,15 +28,8 @@ pub struct ModelObjects {
     data: Vec<ModelObject>,
 }
 
-/// Lists.
-pub async fn list(State(app): State<App>) -> Json<ModelObjects> {
-    Json(ModelObjects { object: "list", data: app.models.cards().into_iter().map(ModelObject::from).collect() })
-}
-
-/// One of them, by name or alias.
-pub async fn one(State(app): State<App>, id: Result<Path<String>, PathRejection>) -> Result<Json<ModelObject>, ApiError> {
-    let Path(id) =
-        id.map_err(|_| ApiError::new(Kind::UnknownModel, "the model id in the URL is not UTF-8; see GET /v1/models").param("model"))?;
-    let card = app.models.cards().into_iter().find(|card| card.id == id || card.aliases.contains(&id));
-    card.map(|card| Json(card.into())).ok_or_else(|| app.models.unknown(&id))
+impl From<Vec<ModelCard>> for ModelObjects {
+    fn from(cards: Vec<ModelCard>) -> Self {
+        Self { object: "list", data: cards.into_iter().map(ModelObject::from).collect() }
+    }
 }

@@ -21,6 +21,7 @@ use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::models::Models;
 use crate::reload::Watched;
+use crate::responses::{OpenError, Responses};
 use crate::router::router;
 use crate::template::Renderer;
 
@@ -92,6 +93,9 @@ pub enum ServeError {
     /// This program does not know where it is.
     #[error("the program that runs chat templates cannot be found: {0}")]
     Renderer(String),
+    /// Responses cannot be kept.
+    #[error(transparent)]
+    Responses(#[from] OpenError),
     /// The metrics could not be set up.
     #[error("the metrics could not be set up: {0}")]
     Metrics(String),
@@ -168,6 +172,7 @@ pub(crate) fn front(models: Arc<dyn Models>, config: &HttpConfig, tls: Option<&T
         models,
         templates: Arc::new(Renderer::new(renderer)),
         metrics: Arc::clone(&metrics),
+        responses: Arc::new(Responses::open(config.responses.as_ref())?),
         limits: Arc::new(BodyLimits::new(config.max_body_bytes, config.body_timeout, config.max_buffered_bytes)),
         calls,
         draining: draining.clone(),

@@ -40,6 +40,13 @@ impl Answer {
         self.events().iter().filter(|event| *event != "[DONE]").map(|event| serde_json::from_str(event).unwrap()).collect()
     }
 
+    /// The events of a stream that names them, with their data.
+    pub fn named_events(&self) -> Vec<(String, Value)> {
+        let frames = self.text();
+        let named = frames.split("\n\n").filter_map(|frame| frame.strip_prefix("event: ")?.split_once("\ndata: "));
+        named.map(|(name, data)| (name.to_owned(), serde_json::from_str(data).unwrap())).collect()
+    }
+
     /// `error.code` after checking that it is a whole error object.
     pub fn code(&self) -> String {
         let body = self.json();

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by unwrapping it")]
 
+mod anthropic;
 mod calls;
 mod chat;
 mod client;
@@ -14,8 +15,14 @@ mod drain;
 mod embeddings;
 mod gate;
 mod keys;
+mod llama_server;
 mod malformed;
+mod ollama;
+mod openapi;
+mod responses;
 mod routes;
 mod script;
+mod shapes;
 mod templates;
 mod tls;
+mod tools;

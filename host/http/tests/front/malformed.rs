@@ -61,10 +61,13 @@ fn shared_fields() -> Vec<(&'static str, Vec<Value>)> {
         ("ignore_eos", vec![json!("x"), json!(1)]),
         (
             "response_format",
-            vec![json!({"type": "json_object"}), json!({"type": "json_schema", "json_schema": {"schema": {}}}), json!("text"), json!([])],
+            vec![json!({"type": "xml"}), json!({"type": "json_schema", "json_schema": {"name": "n"}}), json!("text"), json!([])],
         ),
-        ("grammar", vec![json!("root ::= \"a\"")]),
-        ("guided_json", vec![json!({"type": "object"})]),
+        ("grammar", vec![json!(1), json!({}), json!("x".repeat(300_000))]),
+        ("guided_json", vec![json!("{oops"), json!(1)]),
+        ("guided_regex", vec![json!(1)]),
+        ("guided_choice", vec![json!("x"), json!([1]), json!([""])]),
+        ("structured_outputs", vec![json!(1), json!({"json": 1})]),
         ("stop_token_ids", vec![json!([1])]),
         ("min_tokens", vec![json!(5)]),
     ]
@@ -76,13 +79,15 @@ fn chat_fields() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("logprobs", vec![json!("x"), json!(1), json!(5)]),
         ("top_logprobs", vec![json!(21), json!(-1), json!("x"), json!(2)]),
-        ("tools", vec![json!([{"type": "function"}]), json!("x"), json!({"a": 1})]),
+        ("tools", vec![json!([{"type": "function"}]), json!("x"), json!({"a": 1}), json!([{"type": "web_search"}])]),
+        ("parallel_tool_calls", vec![json!("x"), json!(1)]),
         ("tool_choice", vec![json!("required"), json!({"type": "function"}), json!(1)]),
         ("functions", vec![json!([{"name": "f"}])]),
         ("function_call", vec![json!({"name": "f"})]),
         ("modalities", vec![json!(["text", "audio"]), json!("audio")]),
         ("chat_template_kwargs", vec![json!("x"), json!([])]),
-        ("reasoning_effort", vec![json!(3), json!([])]),
+        ("reasoning_effort", vec![json!(3), json!([]), json!("much")]),
+        ("thinking_budget_tokens", vec![json!(-1), json!("x")]),
         (
             "messages",
             vec![
@@ -156,9 +161,9 @@ fn completion_fields() -> Vec<(&'static str, Vec<Value>)> {
             ],
         ),
         ("logprobs", vec![json!(true), json!(6), json!(-1), json!("x"), json!(1.5)]),
-        ("echo", vec![json!(true), json!("x")]),
+        ("echo", vec![json!(1), json!("x")]),
         ("suffix", vec![json!("x"), json!(3)]),
-        ("best_of", vec![json!(3), json!(0), json!("x"), json!(-1)]),
+        ("best_of", vec![json!(129), json!(0), json!("x"), json!(-1)]),
     ]
 }
 

@@ -41,7 +41,7 @@ async fn an_unknown_model_is_404_with_a_suggestion() {
 #[tokio::test]
 async fn unknown_routes_are_404_and_wrong_methods_405_with_error_objects() {
     let server = serve(&Script::new(greeting)).await;
-    for path in ["/", "/v1/responses", "/v1/audio/speech", "/api/chat", "/v1/messages", "/v1/models/", "/v1", "/admin"] {
+    for path in ["/v1/nothing", "/v1/audio/speech", "/v1/models/", "/v1", "/admin"] {
         let answer = get(server.port(), path).await;
         assert_eq!((answer.status, answer.code().as_str()), (404, "unknown_url"), "{path}");
     }

@@ -10,9 +10,9 @@ use onebit_engine::{
     EmbedRequest, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Timings, TokenLogprob, TokenOut, Usage,
 };
 use onebit_http::errors::{ApiError, Kind, unknown_model};
-use onebit_http::models::{Defaults, Events, Leased, ModelCard, WorkerPhase, WorkerState};
+use onebit_http::models::{Defaults, Details, Events, Leased, ModelCard, WorkerPhase, WorkerState};
 use onebit_http::{HttpConfig, Listen, Models, Server};
-use onebit_worker::{Confinement, Lifecycle, UnloadReason};
+use onebit_worker::{Confinement, KeepAlive, Lifecycle, UnloadReason};
 
 /// ChatML, as the demo model has it.
 pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
@@ -40,6 +40,9 @@ struct Inner {
     defaults: Defaults,
     play: Box<Play>,
     asked: Mutex<Vec<GenerateRequest>>,
+    kept: Mutex<Vec<Option<KeepAlive>>>,
+    unloaded: Mutex<Vec<String>>,
+    embedded: Mutex<Vec<Prompt>>,
     /// Generations that were started and not dropped.
     running: AtomicUsize,
     most_running: AtomicUsize,
@@ -61,6 +64,21 @@ pub fn facts() -> ModelFacts {
 fn confinement(landlock: u32) -> Confinement {
     let missing = if landlock == 0 { vec!["files are not restricted".to_owned()] } else { Vec::new() };
     Confinement { landlock, seccomp: true, missing }
+}
+
+fn details() -> Details {
+    Details {
+        bytes: 98_362_432,
+        sha256: Some("ab".repeat(32)),
+        format: Some("gguf".into()),
+        architecture: Some("llama".into()),
+        parameters: Some(134_515_008),
+        quantisation: Some("Q4_1".into()),
+        context_trained: Some(8192),
+        licence: Some("Apache-2.0".into()),
+        description: None,
+        chats: true,
+    }
 }
 
 /// Ends well.
@@ -90,6 +108,22 @@ pub fn greeting(request: &GenerateRequest) -> Vec<Step> {
     steps
 }
 
+/// Says these texts, one token each, and ends.
+pub fn says(texts: &[&str], reason: FinishReason) -> Vec<Step> {
+    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 7 })];
+    for text in texts {
+        steps.push(Step::Event(Event::Delta { text: (*text).to_owned(), tokens: vec![TokenOut { id: 1, logprob: None }] }));
+    }
+    steps.push(finished(7, u32::try_from(texts.len()).unwrap(), reason));
+    steps
+}
+
+/// A script that says these texts, of a model that thinks between `<think>` and `</think>`.
+pub fn thinker(texts: &'static [&'static str]) -> Script {
+    let defaults = Defaults { reasoning_format: Some("think".into()), ..Defaults::default() };
+    Script::with(facts(), defaults, None, |_: &GenerateRequest| says(texts, FinishReason::EndOfGeneration))
+}
+
 impl Script {
     pub fn new(play: impl Fn(&GenerateRequest) -> Vec<Step> + Send + Sync + 'static) -> Self {
         Self::with(facts(), Defaults::default(), None, play)
@@ -108,6 +142,9 @@ impl Script {
                 defaults,
                 play: Box::new(play),
                 asked: Mutex::default(),
+                kept: Mutex::default(),
+                unloaded: Mutex::default(),
+                embedded: Mutex::default(),
                 running,
                 most_running,
                 refuse_lease,
@@ -119,6 +156,21 @@ impl Script {
 
     pub fn asked(&self) -> Vec<GenerateRequest> {
         self.inner.asked.lock().unwrap().clone()
+    }
+
+    /// What the requests said of how long the model stays.
+    pub fn kept(&self) -> Vec<Option<KeepAlive>> {
+        self.inner.kept.lock().unwrap().clone()
+    }
+
+    /// What was embedded.
+    pub fn embedded(&self) -> Vec<Prompt> {
+        self.inner.embedded.lock().unwrap().clone()
+    }
+
+    /// Models that were sent away.
+    pub fn unloaded(&self) -> Vec<String> {
+        self.inner.unloaded.lock().unwrap().clone()
     }
 
     /// The text of the last prompt, and whether each part may hold control tokens.
@@ -162,7 +214,7 @@ impl Script {
 
 impl Models for Script {
     fn cards(&self) -> Vec<ModelCard> {
-        vec![ModelCard { id: "org/demo:1b".into(), aliases: vec!["demo".into()], created: 1_700_000_000 }]
+        vec![ModelCard { id: "org/demo:1b".into(), aliases: vec!["demo".into()], created: 1_700_000_000, details: details() }]
     }
 
     fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>) {
@@ -184,6 +236,7 @@ impl Models for Script {
             refused_calls: 3,
             active: 1,
             waiting: 0,
+            expires_at: None,
         }]
     }
 
@@ -191,8 +244,9 @@ impl Models for Script {
         (self.inner.sandbox.clone(), true)
     }
 
-    fn lease<'a>(&'a self, model: &'a str, _: &'a str) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
+    fn lease<'a>(&'a self, model: &'a str, _: &'a str, keep_alive: Option<KeepAlive>) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>> {
         async move {
+            self.inner.kept.lock().unwrap().push(keep_alive);
             if !["org/demo:1b", "demo"].contains(&model) {
                 return Err(self.unknown(model));
             }
@@ -202,6 +256,11 @@ impl Models for Script {
             }
         }
         .boxed()
+    }
+
+    fn unload<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<bool, ApiError>> {
+        self.inner.unloaded.lock().unwrap().push(model.to_owned());
+        async move { Ok(true) }.boxed()
     }
 
     fn unknown(&self, model: &str) -> ApiError {
@@ -253,7 +312,22 @@ impl Leased for Script {
         async move { Ok(events.boxed()) }.boxed()
     }
 
+    fn encode(&self, prompt: Prompt, _: bool) -> BoxFuture<'_, Result<Vec<u32>, ApiError>> {
+        // A token a word.
+        let tokens = match prompt {
+            Prompt::Tokens(tokens) => tokens,
+            Prompt::Parts(parts) => (0..parts.iter().flat_map(|part| part.text.split_whitespace()).count() as u32).collect(),
+        };
+        async move { Ok(tokens) }.boxed()
+    }
+
+    fn decode(&self, tokens: Vec<u32>) -> BoxFuture<'_, Result<Vec<u8>, ApiError>> {
+        let words: Vec<String> = tokens.iter().map(|token| format!("w{token}")).collect();
+        async move { Ok(words.join(" ").into_bytes()) }.boxed()
+    }
+
     fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>> {
+        self.inner.embedded.lock().unwrap().extend(request.inputs.iter().cloned());
         let vectors = (0..request.inputs.len()).map(|i| vec![1.0, 0.5, i as f32]).collect();
         async move { Ok(Embeddings { vectors, prompt_tokens: 5 }) }.boxed()
     }

@@ -3,7 +3,7 @@
 use onebit_catalog::{Choice, ModelEntry};
 use onebit_loader::trust::Seen;
 
-use crate::spec::{Isolation, KeepAlive, LaunchSpec, MemoryEstimate};
+use crate::spec::{Isolation, LaunchSpec, MemoryEstimate};
 
 /// Everything the supervisor needs.
 pub(super) fn spec(entry: &ModelEntry, choice: Choice, seen: Vec<Seen>, keep_alive: onebit_catalog::KeepAlive) -> LaunchSpec {
@@ -18,7 +18,7 @@ pub(super) fn spec(entry: &ModelEntry, choice: Choice, seen: Vec<Seen>, keep_ali
         context: Some(choice.context),
         slots: choice.slots,
         threads: choice.threads,
-        keep_alive: stay(keep_alive),
+        keep_alive,
         isolation: match choice.isolation {
             onebit_catalog::Isolation::Worker => Isolation::Worker,
             onebit_catalog::Isolation::InProcess => Isolation::InProcess,
@@ -29,12 +29,5 @@ pub(super) fn spec(entry: &ModelEntry, choice: Choice, seen: Vec<Seen>, keep_ali
         needs: choice.needs,
         seen,
         env: choice.environment,
-    }
-}
-
-pub(super) fn stay(keep_alive: onebit_catalog::KeepAlive) -> KeepAlive {
-    match keep_alive {
-        onebit_catalog::KeepAlive::For(duration) => KeepAlive::For(duration),
-        onebit_catalog::KeepAlive::Forever => KeepAlive::Forever,
     }
 }

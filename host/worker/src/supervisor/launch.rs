@@ -174,7 +174,8 @@ async fn step<M: serde::de::DeserializeOwned>(
     }
 }
 
-/// What a load says that was given up: to nobody, or to those who waited when the model was unloaded or the host went down.
+/// What a load says that was given up: to nobody, to those who waited when the model was unloaded (they begin another), or to those who waited
+/// when the host went down.
 pub(crate) fn given_up(spec: &LaunchSpec) -> WorkerError {
     WorkerError::Draining { model: spec.model.clone(), reason: "its load was given up".into() }
 }

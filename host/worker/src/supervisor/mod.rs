@@ -132,7 +132,8 @@ impl Supervisor {
         if entry.ready().is_some() { self.inner.replace(&entry, &spec, true).await } else { self.inner.seat(&entry, &spec).await.map(drop) }
     }
 
-    /// Ends the worker of `model`: running answers may finish within the host's patience, waiting requests are told. A load is given up.
+    /// Ends the worker of `model`: running answers may finish within the host's patience, waiting requests are told. A load is given up, and
+    /// requests that waited for it begin another.
     /// Returns when a loaded model's process is gone. Past crashes are forgotten. False if there was nothing to end.
     pub async fn unload(&self, model: &str) -> bool {
         let entry = self.inner.lock_entries().get(model).cloned();
@@ -235,7 +236,11 @@ impl Inner {
             self.check_draining(&entry.model)?;
             match entry.next(self, spec)? {
                 Next::Seat(seat) => return Ok(seat),
-                Next::Wait(waiter) => return waiter.wait().await,
+                Next::Wait(waiter) => match waiter.wait().await {
+                    // The model was unloaded while it was loading. This request still wants it, and comes after that.
+                    Err(WorkerError::Draining { .. }) => {}
+                    outcome => return outcome,
+                },
                 // Its end is what matters, not how it ended.
                 Next::WaitForOther(waiter) => drop(waiter.wait().await),
                 Next::Replace => self.replace(entry, spec, false).await?,

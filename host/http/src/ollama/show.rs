@@ -1,0 +1,51 @@
+//! `POST /api/show`: what is known of one model, without loading it.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Request};
+use serde_json::{Map, Value, json};
+
+use super::known_name;
+use super::models::{details, time};
+use crate::app::App;
+use crate::errors::ApiError;
+use crate::fields::Fields;
+
+/// Handles the request.
+pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request<Body>) -> Result<Json<Value>, ApiError> {
+    let object = app.limits.read_object(&headers, request.into_body()).await?;
+    let fields = Fields::of(&object);
+    // Older clients say `name`.
+    let asked = match fields.string("model")? {
+        Some(name) => name,
+        None => fields.string("name")?.ok_or_else(|| fields.missing("model", "the name of a model of GET /api/tags"))?,
+    };
+    let name = known_name(&app, asked);
+    let cards = app.models.cards();
+    let Some(card) = cards.into_iter().find(|card| card.id == name || card.aliases.contains(&name)) else {
+        return Err(app.models.unknown(&name));
+    };
+    let known = &card.details;
+    let architecture = known.architecture.clone().unwrap_or_default();
+    let mut info = Map::new();
+    info.insert("general.architecture".into(), architecture.as_str().into());
+    if let Some(parameters) = known.parameters {
+        info.insert("general.parameter_count".into(), parameters.into());
+    }
+    if let Some(context) = known.context_trained {
+        info.insert(format!("{architecture}.context_length"), context.into());
+    }
+    // Every model that chats calls functions: where its template does not know them, the host writes them.
+    let capabilities: &[&str] = if known.chats { &["completion", "tools"] } else { &["completion"] };
+    Ok(Json(json!({
+        "license": known.licence.clone().unwrap_or_default(),
+        "modelfile": format!("# served by onebit-host; see its manifest\nFROM {}\n", card.id),
+        "parameters": "",
+        "template": "",
+        "details": details(known),
+        "model_info": info,
+        "capabilities": capabilities,
+        "modified_at": time(std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(card.created)),
+    })))
+}

@@ -1,0 +1,202 @@
+//! What a route says of itself, as far as it does not follow from the route: that is added by [`super::Routes`].
+
+use axum::http::HeaderMap;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{ComponentsBuilder, ContentBuilder, Required, Response, ResponseBuilder};
+
+use super::shapes::{Shape, named, text};
+use crate::dialect::Dialect;
+use crate::errors::{Kind, ROWS, Row};
+
+/// The content type of whole answers.
+const JSON: &str = "application/json";
+
+/// How every request may end.
+const ANY: &[Kind] = &[Kind::BadHeaders, Kind::ForeignHost, Kind::ForeignOrigin, Kind::Internal];
+/// Where there is a body to read.
+const BODY: &[Kind] =
+    &[Kind::InvalidJson, Kind::InvalidValue, Kind::MissingField, Kind::SlowBody, Kind::TooLarge, Kind::Encoding, Kind::QueueFull];
+/// Where a model is asked.
+const ASKING: &[Kind] = &[
+    Kind::InvalidValue,
+    Kind::UnknownModel,
+    Kind::RateLimited,
+    Kind::Cancelled,
+    Kind::WorkerFailed,
+    Kind::PluginFailed,
+    Kind::LoadFailed,
+    Kind::Unservable,
+    Kind::OutOfMemory,
+    Kind::QueueFull,
+    Kind::Draining,
+];
+/// Where a model answers with words or vectors.
+const COMPUTING: &[Kind] = &[Kind::UnsupportedField, Kind::ContextLength, Kind::UnsupportedJob];
+/// Where messages become a prompt.
+pub const CHATTING: &[Kind] = &[Kind::UnsupportedField, Kind::TemplateRefused, Kind::TemplateMissing];
+/// Where only the owner of the server may.
+pub const ADMIN: &[Kind] = &[Kind::Scope];
+
+/// One route's own words.
+pub struct Description {
+    tag: &'static str,
+    summary: &'static str,
+    parameter: Option<(&'static str, ParameterIn, &'static str)>,
+    body: Option<(&'static str, Shape)>,
+    answers: Vec<Answer>,
+    kinds: Vec<Kind>,
+    computes: bool,
+    public: bool,
+}
+
+struct Answer {
+    status: u16,
+    about: &'static str,
+    content: &'static str,
+    name: &'static str,
+    shape: Shape,
+}
+
+impl Description {
+    /// `tag` is whose route it is.
+    pub fn new(tag: &'static str, summary: &'static str) -> Self {
+        Self { tag, summary, parameter: None, body: None, answers: Vec::new(), kinds: Vec::new(), computes: false, public: false }
+    }
+
+    /// `?name=` that may be left out.
+    pub fn query(mut self, name: &'static str, about: &'static str) -> Self {
+        self.parameter = Some((name, ParameterIn::Query, about));
+        self.kinds.push(Kind::InvalidValue);
+        self
+    }
+
+    /// `{name}` of the path.
+    pub fn path(mut self, name: &'static str, about: &'static str) -> Self {
+        self.parameter = Some((name, ParameterIn::Path, about));
+        self
+    }
+
+    /// The JSON object that is sent, under its name in the document.
+    pub fn body(mut self, name: &'static str, shape: impl Into<Shape>) -> Self {
+        self.body = Some((name, shape.into()));
+        self.kinds.extend(BODY);
+        self
+    }
+
+    /// What 200 holds, under its name in the document.
+    pub fn answer(self, name: &'static str, shape: impl Into<Shape>) -> Self {
+        self.answer_as(JSON, name, shape)
+    }
+
+    /// The same, in another form. Of a stream, the shape is that of one event or line.
+    pub fn answer_as(mut self, content: &'static str, name: &'static str, shape: impl Into<Shape>) -> Self {
+        self.answers.push(Answer { status: 200, about: "The answer", content, name, shape: shape.into() });
+        self
+    }
+
+    /// An answer of another status that is not an error.
+    pub fn status(mut self, status: u16, about: &'static str, name: &'static str, shape: impl Into<Shape>) -> Self {
+        self.answers.push(Answer { status, about, content: JSON, name, shape: shape.into() });
+        self
+    }
+
+    /// A model computes the answer, whose headers say which plugin did.
+    pub fn computes(mut self) -> Self {
+        self.computes = true;
+        self.ends(COMPUTING)
+    }
+
+    /// How it may end besides what follows from the rest.
+    pub fn ends(mut self, kinds: &[Kind]) -> Self {
+        self.kinds.extend(kinds);
+        self
+    }
+
+    /// Needs no key.
+    pub fn public(mut self) -> Self {
+        self.public = true;
+        self
+    }
+
+    /// The whole operation; its named shapes go into the document's.
+    pub(super) fn operation(self, path: &str, id: String, asks: bool, shapes: &mut ComponentsBuilder) -> OperationBuilder {
+        let mut keep = |name: &str, shape: Shape| {
+            *shapes = std::mem::take(shapes).schema(name, shape);
+            named(name)
+        };
+        let mut operation = OperationBuilder::new().tag(self.tag).summary(Some(self.summary)).operation_id(Some(id));
+        if let Some((name, place, about)) = self.parameter {
+            let required = if place == ParameterIn::Path { Required::True } else { Required::False };
+            let parameter = ParameterBuilder::new().name(name).parameter_in(place).required(required);
+            operation = operation.parameter(parameter.description(Some(about)).schema(Some(text(""))));
+        }
+        if let Some((name, shape)) = self.body {
+            let content = ContentBuilder::new().schema(Some(keep(name, shape))).build();
+            let body = RequestBodyBuilder::new().required(Some(Required::True)).content(JSON, content);
+            operation = operation.request_body(Some(body.build()));
+        }
+        let mut good: Vec<(u16, ResponseBuilder)> = Vec::new();
+        for Answer { status, about, content, name, shape } in self.answers {
+            let content_of = ContentBuilder::new().schema(Some(keep(name, shape))).build();
+            let place = good.iter().position(|(known, _)| *known == status).unwrap_or_else(|| {
+                good.push((status, ResponseBuilder::new().description(about)));
+                good.len() - 1
+            });
+            let (_, response) = &mut good[place];
+            *response = std::mem::take(response).content(content, content_of);
+        }
+        let good: Vec<(u16, Response)> = good.into_iter().map(|(status, response)| (status, told(response, self.computes))).collect();
+        let kinds: Vec<Kind> =
+            [ANY, if self.public { &[] } else { &[Kind::Unauthorised] }, if asks { ASKING } else { &[] }, &self.kinds[..]].concat();
+        let taken: Vec<u16> = good.iter().map(|(status, _)| *status).collect();
+        let bad = errors(&kinds, Dialect::of(path, &HeaderMap::new())).into_iter().filter(|(status, _)| !taken.contains(status));
+        for (status, response) in good.into_iter().chain(bad) {
+            operation = operation.response(status.to_string(), response);
+        }
+        if self.public { operation.securities(Some([SecurityRequirement::default()])) } else { operation }
+    }
+}
+
+/// With the headers that answers have.
+fn told(response: ResponseBuilder, computes: bool) -> Response {
+    let header = |about: &str| HeaderBuilder::new().schema(Some(text(""))).description(Some(about)).build();
+    let response = response.header("x-request-id", header("The client's own, or a new one"));
+    if !computes {
+        return response.build();
+    }
+    response
+        .header("x-onebit-plugin", header("Which plugin computed"))
+        .header("x-onebit-plugin-version", header("Its version"))
+        .header("x-onebit-device", header("On which device"))
+        .header("x-onebit-queue-position", header("How many others had to end first, where that is known"))
+        .header("x-onebit-queue-ms", header("From asking for the model until it began, where that is known"))
+        .build()
+}
+
+/// Bad ends by status, in the shape of the route's dialect.
+fn errors(kinds: &[Kind], dialect: Dialect) -> Vec<(u16, Response)> {
+    let mut statuses: Vec<u16> = kinds.iter().map(|kind| kind.row().status).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    let shape = match dialect {
+        Dialect::OpenAi => "Error",
+        Dialect::Anthropic => "AnthropicError",
+        Dialect::Ollama => "OllamaError",
+    };
+    let response = |status: u16| {
+        let rows: Vec<&Row> = ROWS.iter().filter(|row| row.status == status && kinds.contains(&row.kind)).collect();
+        let codes: Vec<&str> = rows.iter().map(|row| row.code).collect();
+        let mut response =
+            ResponseBuilder::new().description(codes.join(", ")).content(JSON, ContentBuilder::new().schema(Some(named(shape))).build());
+        if rows.iter().any(|row| row.retry_after_s.is_some()) {
+            let wait =
+                HeaderBuilder::new().schema(Some(text(""))).description(Some("Seconds after which it may work, where waiting helps"));
+            response = response.header("Retry-After", wait.build());
+        }
+        (status, response.build())
+    };
+    statuses.into_iter().map(response).collect()
+}

@@ -1,0 +1,223 @@
+//! `/openapi.json` says what the front does: its routes are there, its fields are read, its answers look like that.
+
+use onebit_http::models::Defaults;
+use serde_json::{Map, Value, json};
+
+use super::client::{Answer, get, post, raw, request};
+use super::script::{Script, ServerHandle, config, facts, greeting, serve, serve_with};
+use super::shapes::Shapes;
+
+/// With a model that can do all that there is.
+async fn server() -> ServerHandle {
+    let mut able = facts();
+    able.control_tokens.extend(["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"].map(str::to_owned));
+    serve(&Script::with(able, Defaults::default(), None, greeting)).await
+}
+
+async fn document(server: &ServerHandle) -> Value {
+    let answer = get(server.port(), "/openapi.json").await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    answer.json()
+}
+
+struct Operation<'d> {
+    method: String,
+    path: &'d str,
+    says: &'d Value,
+}
+
+fn operations(document: &Value) -> Vec<Operation<'_>> {
+    let paths = document["paths"].as_object().unwrap();
+    let mut all = Vec::new();
+    for (path, item) in paths {
+        for (method, says) in item.as_object().unwrap() {
+            all.push(Operation { method: method.to_uppercase(), path, says });
+        }
+    }
+    all
+}
+
+impl<'d> Operation<'d> {
+    /// The body's shape, and a body that works.
+    fn body(&self, shapes: &Shapes<'d>) -> Option<(&'d Value, Value)> {
+        let shape = self.says.pointer("/requestBody/content/application~1json/schema")?;
+        let shape = shapes.resolved(shape);
+        Some((shape, shape["examples"][0].clone()))
+    }
+
+    async fn ask(&self, server: &ServerHandle, body: Option<&Value>) -> Answer {
+        let path = self.path.replace("{id}", "demo");
+        match body {
+            Some(body) => post(server.port(), &path, body).await,
+            None => raw(server.port(), &request(&self.method, &path, &[], b"")).await,
+        }
+    }
+
+    /// That an answer is one of those documented: its status, its type, its members.
+    fn holds(&self, shapes: &Shapes<'d>, answer: &Answer) {
+        let at = format!("{} {}: {}", self.method, self.path, answer.status);
+        let documented = self.says["responses"].get(answer.status.to_string()).unwrap_or_else(|| panic!("{at} {}", answer.text()));
+        let kind = answer.header("content-type").unwrap().split(';').next().unwrap();
+        let shape = &documented["content"].get(kind).unwrap_or_else(|| panic!("{at}: {kind} is not documented"))["schema"];
+        let values = match kind {
+            "application/json" => vec![answer.json()],
+            "application/x-ndjson" => answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+            "text/event-stream" => answer.chunks(),
+            _ => vec![Value::String(answer.text())],
+        };
+        assert!(!values.is_empty(), "{at}: nothing came");
+        for value in values {
+            assert_eq!(shapes.misfit(shape, &value, ""), None, "{at}: {value}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_route_is_made_with_its_description_and_answers() {
+    let router = include_str!("../../src/router.rs");
+    // Responses and Anthropic's routes have none yet.
+    let without = |line: &&str| !["/v1/responses", "/v1/messages"].iter().any(|path| line.contains(path));
+    let bare: Vec<&str> = router.lines().filter(|line| line.contains(".route(")).filter(without).collect();
+    assert!(bare.is_empty(), "a route is made by `Routes`, which wants its description: {bare:?}");
+    let server = server().await;
+    let document = document(&server).await;
+    assert_eq!(document["openapi"], "3.1.0");
+    let all = operations(&document);
+    assert_eq!(all.len(), router.matches(".ask(").count() + router.matches(".tell(").count() + router.matches(".publish(").count());
+    for operation in all {
+        let answer = operation.ask(&server, None).await;
+        let there = answer.status != 405 && !answer.text().contains("docs/http-api.md");
+        assert!(there, "{} {}: {}", operation.method, operation.path, answer.text());
+    }
+}
+
+#[tokio::test]
+async fn answers_have_the_documented_shapes() {
+    let server = server().await;
+    let document = document(&server).await;
+    let shapes = Shapes { document: &document, closed: true };
+    for operation in operations(&document) {
+        let Some((shape, example)) = operation.body(&shapes) else {
+            operation.holds(&shapes, &operation.ask(&server, None).await);
+            continue;
+        };
+        let answer = operation.ask(&server, Some(&example)).await;
+        assert_eq!(answer.status, 200, "{}: {}", operation.path, answer.text());
+        operation.holds(&shapes, &answer);
+        for more in [
+            json!({"stream": true}),
+            json!({"stream": false}),
+            json!({"stream": true, "logprobs": true, "top_logprobs": 1, "stream_options": {"include_usage": true}}),
+            json!({"stream": false, "logprobs": true, "top_logprobs": 1}),
+            json!({"stream": true, "logprobs": 1, "echo": true}),
+            json!({"stream": false, "logprobs": 1, "echo": true, "n": 2}),
+            json!({"encoding_format": "base64", "with_pieces": true}),
+            json!({"model": "nobody"}),
+            json!({"model": 1}),
+        ] {
+            let more: Map<String, Value> = more.as_object().unwrap().clone();
+            if more
+                .iter()
+                .all(|(name, value)| shape["properties"].get(name).is_some_and(|shape| name == "model" || shapes.fits(shape, value)))
+            {
+                operation.holds(&shapes, &operation.ask(&server, Some(&with(&example, &more))).await);
+            }
+        }
+        operation.holds(&shapes, &operation.ask(&server, Some(&json!([]))).await);
+        operation.holds(&shapes, &raw(server.port(), &request("POST", operation.path, &[("Content-Encoding", "gzip")], b"x")).await);
+    }
+}
+
+fn with(body: &Value, more: &Map<String, Value>) -> Value {
+    let mut body = body.as_object().unwrap().clone();
+    body.extend(more.clone());
+    body.into()
+}
+
+/// What must stand beside a field for it to be read, or to mean something.
+fn beside(name: &str) -> Value {
+    match name {
+        "top_logprobs" => json!({"logprobs": true}),
+        "max_completion_tokens" => json!({"max_tokens": null}),
+        "tool_choice" => json!({"tools": [{"function": {"name": "a"}}]}),
+        "name" => json!({"model": null}),
+        _ => json!({}),
+    }
+}
+
+/// A body with something at one place in it.
+struct Trial {
+    body: Value,
+    /// The field that it is about, and where it is.
+    name: String,
+    pointer: String,
+    refused: bool,
+}
+
+/// Trials of every field of an object that stands at `pointer` of a body that works.
+fn trials<'d>(shapes: &Shapes<'d>, shape: &'d Value, body: &Value, pointer: &str, into: &mut Vec<Trial>) {
+    for (name, field) in shape["properties"].as_object().into_iter().flatten() {
+        let place = format!("{pointer}/{name}");
+        let put = |value: Value| {
+            let mut body = if pointer.is_empty() { with(body, beside(name).as_object().unwrap()) } else { body.clone() };
+            body.pointer_mut(pointer).unwrap()[name] = value;
+            body
+        };
+        let trial = |value: Value, refused| Trial { body: put(value), name: name.clone(), pointer: place.clone(), refused };
+        into.extend(shapes.misfits(field).into_iter().map(|value| trial(value, true)));
+        into.extend(shapes.limits(field).into_iter().map(|value| trial(value, false)));
+        for one in shapes.alternatives(field) {
+            if one.get("properties").is_some() {
+                trials(shapes, one, &put(shapes.sample_object(one)), &place, into);
+            }
+            for item in one.get("items").into_iter().flat_map(|items| shapes.alternatives(items)) {
+                if item.get("properties").is_some() {
+                    trials(shapes, item, &put(json!([shapes.sample_object(item)])), &format!("{place}/0"), into);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_documented_field_is_read_up_to_its_bounds_and_refused_by_name_beyond_them() {
+    let server = server().await;
+    let document = document(&server).await;
+    let shapes = Shapes { document: &document, closed: false };
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for operation in operations(&document) {
+        let Some((shape, example)) = operation.body(&shapes) else { continue };
+        let mut all = Vec::new();
+        trials(&shapes, shape, &example, "", &mut all);
+        for Trial { body, name, pointer, refused } in all {
+            let answer = operation.ask(&server, Some(&body)).await;
+            let text = answer.text();
+            let named = answer.status == 400 && text.contains(&name);
+            // A value that the reader knows and the model cannot have is something else.
+            let misread = answer.status == 400 && text.contains(&format!("{name}\\\" is")) && text.contains("must be");
+            if (refused && !named) || (!refused && misread) || answer.status >= 500 {
+                let value: String = body.pointer(&pointer).unwrap().to_string().chars().take(60).collect();
+                let text: String = text.chars().take(200).collect();
+                wrong.push(format!("{} {pointer} = {value}: {} {text}", operation.path, answer.status));
+            }
+            asked += 1;
+        }
+        for name in shape["required"].as_array().into_iter().flatten().map(|name| name.as_str().unwrap()) {
+            let mut body = example.clone();
+            body.as_object_mut().unwrap().remove(name);
+            let answer = operation.ask(&server, Some(&body)).await;
+            assert!(answer.status == 400 && answer.text().contains(name), "{} without {name}: {}", operation.path, answer.text());
+        }
+    }
+    assert!(asked > 1000, "only {asked} asked");
+    assert!(wrong.is_empty(), "{} of {asked}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn the_document_stands_behind_the_same_gate_as_the_models() {
+    let server = serve_with(&Script::new(greeting), onebit_http::HttpConfig { api_key: Some("secret".into()), ..config() }).await;
+    assert_eq!(get(server.port(), "/openapi.json").await.status, 401);
+    for header in [("Authorization", "Bearer secret"), ("x-api-key", "secret")] {
+        assert_eq!(raw(server.port(), &request("GET", "/openapi.json", &[header], b"")).await.status, 200);
+    }
+}
