@@ -7,9 +7,10 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ComponentsBuilder, ContentBuilder, Required, Response, ResponseBuilder};
 
-use super::shapes::{Shape, named, text};
+use super::shapes::{Shape, holding, named, record, text};
 use crate::dialect::Dialect;
 use crate::errors::{Kind, ROWS, Row};
+use crate::generation::stream::EVENTS;
 
 /// The content type of whole answers.
 const JSON: &str = "application/json";
@@ -91,7 +92,7 @@ impl Description {
         self.answer_as(JSON, name, shape)
     }
 
-    /// The same, in another form. Of a stream, the shape is that of one event or line.
+    /// The same, in another form. Of a stream, the shape is that of one line, or of what one event holds.
     pub fn answer_as(mut self, content: &'static str, name: &'static str, shape: impl Into<Shape>) -> Self {
         self.answers.push(Answer { status: 200, about: "The answer", content, name, shape: shape.into() });
         self
@@ -140,7 +141,9 @@ impl Description {
         }
         let mut good: Vec<(u16, ResponseBuilder)> = Vec::new();
         for Answer { status, about, content, name, shape } in self.answers {
-            let content_of = ContentBuilder::new().schema(Some(keep(name, shape))).build();
+            let shape = keep(name, shape);
+            let shape = if content == EVENTS { event_with(shape) } else { shape };
+            let content_of = ContentBuilder::new().schema(Some(shape)).build();
             let place = good.iter().position(|(known, _)| *known == status).unwrap_or_else(|| {
                 good.push((status, ResponseBuilder::new().description(about)));
                 good.len() - 1
@@ -158,6 +161,11 @@ impl Description {
         }
         if self.public { operation.securities(Some([SecurityRequirement::default()])) } else { operation }
     }
+}
+
+/// An event, as OpenAPI sees it. The last of OpenAI's streams holds `[DONE]`, which is no JSON.
+fn event_with(shape: Shape) -> Shape {
+    record("").must("data", holding(JSON, shape)).sometimes("event", text("")).into()
 }
 
 /// With the headers that answers have.
