@@ -7,10 +7,10 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ComponentsBuilder, ContentBuilder, Required, Response, ResponseBuilder};
 
-use super::shapes::{Shape, holding, named, record, text};
+use super::shapes::{Shape, either, holding, named, record, text, word};
 use crate::dialect::Dialect;
 use crate::errors::{Kind, ROWS, Row};
-use crate::generation::stream::EVENTS;
+use crate::generation::stream::{EVENTS, LINES};
 
 /// The content type of whole answers.
 const JSON: &str = "application/json";
@@ -142,7 +142,7 @@ impl Description {
         let mut good: Vec<(u16, ResponseBuilder)> = Vec::new();
         for Answer { status, about, content, name, shape } in self.answers {
             let shape = keep(name, shape);
-            let shape = if content == EVENTS { event_with(shape) } else { shape };
+            let shape = if [EVENTS, LINES].contains(&content) { part(content, shape, error_of(path)) } else { shape };
             let content_of = ContentBuilder::new().schema(Some(shape)).build();
             let place = good.iter().position(|(known, _)| *known == status).unwrap_or_else(|| {
                 good.push((status, ResponseBuilder::new().description(about)));
@@ -155,7 +155,7 @@ impl Description {
         let kinds: Vec<Kind> =
             [ANY, if self.public { &[] } else { &[Kind::Unauthorised] }, if asks { ASKING } else { &[] }, &self.kinds[..]].concat();
         let taken: Vec<u16> = good.iter().map(|(status, _)| *status).collect();
-        let bad = errors(&kinds, Dialect::of(path, &HeaderMap::new())).into_iter().filter(|(status, _)| !taken.contains(status));
+        let bad = errors(&kinds, error_of(path)).into_iter().filter(|(status, _)| !taken.contains(status));
         for (status, response) in good.into_iter().chain(bad) {
             operation = operation.response(status.to_string(), response);
         }
@@ -163,9 +163,23 @@ impl Description {
     }
 }
 
-/// An event, as OpenAPI sees it. The last of OpenAI's streams holds `[DONE]`, which is no JSON.
-fn event_with(shape: Shape) -> Shape {
-    record("").must("data", holding(JSON, shape)).sometimes("event", text("")).into()
+/// A stream that fails ends with the error. OpenAPI sees an event as its fields.
+fn part(content: &str, shape: Shape, error: &str) -> Shape {
+    let part = either([shape, named(error)], "");
+    if content != EVENTS {
+        return part;
+    }
+    let data = either([holding(JSON, part), word(&["[DONE]"], "The last event of OpenAI's streams")], "");
+    record("").must("data", data).sometimes("event", text("")).into()
+}
+
+/// What the errors of a dialect are called in the document.
+fn error_of(path: &str) -> &'static str {
+    match Dialect::of(path, &HeaderMap::new()) {
+        Dialect::OpenAi => "Error",
+        Dialect::Anthropic => "AnthropicError",
+        Dialect::Ollama => "OllamaError",
+    }
 }
 
 /// With the headers that answers have.
@@ -185,15 +199,10 @@ fn told(response: ResponseBuilder, computes: bool) -> Response {
 }
 
 /// Bad ends by status, in the shape of the route's dialect.
-fn errors(kinds: &[Kind], dialect: Dialect) -> Vec<(u16, Response)> {
+fn errors(kinds: &[Kind], shape: &str) -> Vec<(u16, Response)> {
     let mut statuses: Vec<u16> = kinds.iter().map(|kind| kind.row().status).collect();
     statuses.sort_unstable();
     statuses.dedup();
-    let shape = match dialect {
-        Dialect::OpenAi => "Error",
-        Dialect::Anthropic => "AnthropicError",
-        Dialect::Ollama => "OllamaError",
-    };
     let response = |status: u16| {
         let rows: Vec<&Row> = ROWS.iter().filter(|row| row.status == status && kinds.contains(&row.kind)).collect();
         let codes: Vec<&str> = rows.iter().map(|row| row.code).collect();

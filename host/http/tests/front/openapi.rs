@@ -59,7 +59,7 @@ impl<'d> Operation<'d> {
         let documented = self.says["responses"].get(answer.status.to_string()).unwrap_or_else(|| panic!("{at} {}", answer.text()));
         let kind = answer.header("content-type").unwrap().split(';').next().unwrap();
         let shape = &documented["content"].get(kind).unwrap_or_else(|| panic!("{at}: {kind} is not documented"))["schema"];
-        let shape = if kind == "text/event-stream" { &shape["properties"]["data"]["contentSchema"] } else { shape };
+        let shape = if kind == "text/event-stream" { &shape["properties"]["data"]["anyOf"][0]["contentSchema"] } else { shape };
         let values = match kind {
             "application/json" => vec![answer.json()],
             "application/x-ndjson" => answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
