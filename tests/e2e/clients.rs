@@ -18,11 +18,14 @@ pub fn environment(requirements: &str) -> PathBuf {
     let key = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let folder = kept().join(format!("{requirements}-{key:016x}"));
     let python = folder.join("bin/python");
+    std::fs::create_dir_all(kept()).unwrap();
+    // Two tests may want the same one at the same time; the second waits, and finds it complete.
+    let lock = std::fs::File::create(kept().join(format!("{requirements}.lock"))).unwrap();
+    lock.lock().unwrap();
     if folder.join("complete").exists() {
         return python;
     }
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
     run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(&list));
     std::fs::write(folder.join("complete"), "").unwrap();
