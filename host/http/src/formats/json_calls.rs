@@ -142,8 +142,45 @@ impl JsonReader {
         true
     }
 
-    /// One step; how many bytes it took, or why there is none.
-    fn next(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
+    fn between(&mut self, rest: &str, last: bool) -> Result<usize, Verdict> {
+        if let Some(close) = self.form.close {
+            match begins(rest, close) {
+                Begins::Yes if !self.in_list => return Err(Verdict::Done),
+                Begins::Maybe if !last && !self.in_list => return Err(Verdict::More),
+                // An answer that is cut off in the mark after a whole call has called.
+                Begins::Maybe if last && !self.in_list && self.calls > 0 && !rest.is_empty() => return Ok(rest.len()),
+                _ => {}
+            }
+        }
+        match rest.chars().next() {
+            Some('{') => {
+                self.state = State::Member;
+                Ok(1)
+            }
+            Some('[') if self.form.list && !self.in_list => {
+                self.in_list = true;
+                Ok(1)
+            }
+            Some(']') if self.in_list => {
+                self.in_list = false;
+                Ok(1)
+            }
+            Some(',' | ';') => Ok(1),
+            Some(_) => Err(if self.form.close.is_none() && !self.in_list { Verdict::Done } else { Verdict::Broken }),
+            // Models leave the closing mark out where their turn ends anyway.
+            None => Err(if last && !self.in_list {
+                Verdict::Done
+            } else if last {
+                Verdict::Broken
+            } else {
+                Verdict::More
+            }),
+        }
+    }
+}
+
+impl Reader for JsonReader {
+    fn step(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
         let space = blank(text);
         let rest = &text[space..];
         let wait = |broken: bool| if last || broken { Verdict::Broken } else { Verdict::More };
@@ -158,8 +195,7 @@ impl JsonReader {
             },
             State::Between => self.between(rest, last).map(|taken| space + taken),
             State::Member => {
-                if let Some(after) = rest.strip_prefix('}') {
-                    let _ = after;
+                if rest.starts_with('}') {
                     return if self.end(out) { Ok(space + 1) } else { Err(Verdict::Broken) };
                 }
                 if rest.starts_with(',') {
@@ -231,48 +267,6 @@ impl JsonReader {
                 Ok(piece.len())
             }
         }
-    }
-
-    fn between(&mut self, rest: &str, last: bool) -> Result<usize, Verdict> {
-        if let Some(close) = self.form.close {
-            match begins(rest, close) {
-                Begins::Yes if !self.in_list => return Err(Verdict::Done),
-                Begins::Maybe if !last && !self.in_list => return Err(Verdict::More),
-                // An answer that is cut off in the mark after a whole call has called.
-                Begins::Maybe if last && !self.in_list && self.calls > 0 && !rest.is_empty() => return Ok(rest.len()),
-                _ => {}
-            }
-        }
-        match rest.chars().next() {
-            Some('{') => {
-                self.state = State::Member;
-                Ok(1)
-            }
-            Some('[') if self.form.list && !self.in_list => {
-                self.in_list = true;
-                Ok(1)
-            }
-            Some(']') if self.in_list => {
-                self.in_list = false;
-                Ok(1)
-            }
-            Some(',' | ';') => Ok(1),
-            Some(_) => Err(if self.form.close.is_none() && !self.in_list { Verdict::Done } else { Verdict::Broken }),
-            // Models leave the closing mark out where their turn ends anyway.
-            None => Err(if last && !self.in_list {
-                Verdict::Done
-            } else if last {
-                Verdict::Broken
-            } else {
-                Verdict::More
-            }),
-        }
-    }
-}
-
-impl Reader for JsonReader {
-    fn step(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
-        self.next(text, last, out)
     }
 
     fn is_settled(&self) -> bool {

@@ -51,8 +51,19 @@ impl NamedReader {
         let state = if form.section.0.is_empty() { State::Between } else { State::Section };
         Self { form, state, id: None, arguments: String::new(), scan: ValueScan::default(), calls: 0 }
     }
+}
 
-    fn next(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
+/// `functions.get_weather:0` → `get_weather`.
+fn kimi_name(written: &str) -> &str {
+    let name = written.strip_prefix("functions.").unwrap_or(written);
+    match name.rsplit_once(':') {
+        Some((name, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => name,
+    }
+}
+
+impl Reader for NamedReader {
+    fn step(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
         let wait = |broken: bool| if last || broken { Verdict::Broken } else { Verdict::More };
         let form = self.form;
         match self.state {
@@ -157,21 +168,6 @@ impl NamedReader {
                 }
             },
         }
-    }
-}
-
-/// `functions.get_weather:0` → `get_weather`.
-fn kimi_name(written: &str) -> &str {
-    let name = written.strip_prefix("functions.").unwrap_or(written);
-    match name.rsplit_once(':') {
-        Some((name, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => name,
-    }
-}
-
-impl Reader for NamedReader {
-    fn step(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
-        self.next(text, last, out)
     }
 
     fn is_settled(&self) -> bool {

@@ -371,5 +371,5 @@ pub fn describes_tools(template: &str) -> bool {
 /// The marks around reasoning that a template writes or looks for.
 pub fn reasoning_format_of(template: &str) -> Option<&'static ReasoningFormat> {
     let spelled = |mark: &str| template.contains(mark) || template.contains(&mark.replace('\n', "\\n"));
-    REASONING_FORMATS.iter().find(|format| spelled(format.start) && spelled(format.end) || spelled(format.end))
+    REASONING_FORMATS.iter().find(|format| spelled(format.end))
 }

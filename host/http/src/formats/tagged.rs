@@ -66,66 +66,6 @@ impl TaggedReader {
         self.tools.iter().find(|tool| tool.name == self.name)?.argument(key)
     }
 
-    fn next(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
-        let wait = |broken: bool| if last || broken { Verdict::Broken } else { Verdict::More };
-        let form = self.form;
-        match self.state {
-            State::Section => match begins(text, form.section.0) {
-                Begins::Yes => {
-                    self.state = State::Between;
-                    Ok(form.section.0.len())
-                }
-                Begins::Maybe => Err(wait(false)),
-                Begins::No => Err(Verdict::Broken),
-            },
-            State::Between => {
-                let rest = text.trim_start();
-                let closes = !form.section.1.is_empty();
-                match (parts(text, form.open), begins(rest, form.section.1)) {
-                    (Parts::All(taken), _) => {
-                        self.state = State::Name;
-                        Ok(taken)
-                    }
-                    (_, Begins::Yes) if closes => Err(Verdict::Done),
-                    _ if last && rest.is_empty() && self.calls > 0 => Err(Verdict::Done),
-                    // An answer that is cut off in a mark after a whole call has called.
-                    (Parts::Some, _) | (_, Begins::Maybe) if last && self.calls > 0 => Ok(text.len()),
-                    (Parts::Some, _) | (_, Begins::Maybe) if !last => Err(Verdict::More),
-                    _ if !closes && self.calls > 0 => Err(Verdict::Done),
-                    _ => Err(Verdict::Broken),
-                }
-            }
-            State::Name => {
-                let space = blank(text);
-                let rest = &text[space..];
-                let (end, skip) = match form.name_end {
-                    "" => (rest.find(['\n', '<']), 0),
-                    mark => (rest.find(mark), mark.len()),
-                };
-                let Some(end) = end else { return Err(wait(too_long(rest))) };
-                let name = rest[..end].trim();
-                if !is_name(name) {
-                    return Err(Verdict::Broken);
-                }
-                name.clone_into(&mut self.name);
-                self.keys.clear();
-                out.push(Piece::Call { id: Ids::Long.make(), name: name.to_owned() });
-                self.state = State::Argument;
-                Ok(space + end + skip)
-            }
-            State::Argument => self.argument(text, last, out),
-            State::Value { text: true, begun } => self.text_value(text, begun, last, out),
-            State::Value { text: false, .. } => {
-                let Some(end) = text.find(form.value_end) else { return Err(wait(false)) };
-                let written = if form.lines { without_lines(&text[..end]) } else { &text[..end] };
-                let value = typed(written, self.keys.last().and_then(|key| self.schema(key)));
-                out.push(Piece::Arguments(value.to_string()));
-                self.state = State::Argument;
-                Ok(end + form.value_end.len())
-            }
-        }
-    }
-
     /// A key and what leads to its value, or the end of the call.
     fn argument(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
         let wait = |broken: bool| if last || broken { Verdict::Broken } else { Verdict::More };
@@ -266,7 +206,63 @@ fn parts(text: &str, literals: &[&str]) -> Parts {
 
 impl Reader for TaggedReader {
     fn step(&mut self, text: &str, last: bool, out: &mut Vec<Piece>) -> Result<usize, Verdict> {
-        self.next(text, last, out)
+        let wait = |broken: bool| if last || broken { Verdict::Broken } else { Verdict::More };
+        let form = self.form;
+        match self.state {
+            State::Section => match begins(text, form.section.0) {
+                Begins::Yes => {
+                    self.state = State::Between;
+                    Ok(form.section.0.len())
+                }
+                Begins::Maybe => Err(wait(false)),
+                Begins::No => Err(Verdict::Broken),
+            },
+            State::Between => {
+                let rest = text.trim_start();
+                let closes = !form.section.1.is_empty();
+                match (parts(text, form.open), begins(rest, form.section.1)) {
+                    (Parts::All(taken), _) => {
+                        self.state = State::Name;
+                        Ok(taken)
+                    }
+                    (_, Begins::Yes) if closes => Err(Verdict::Done),
+                    _ if last && rest.is_empty() && self.calls > 0 => Err(Verdict::Done),
+                    // An answer that is cut off in a mark after a whole call has called.
+                    (Parts::Some, _) | (_, Begins::Maybe) if last && self.calls > 0 => Ok(text.len()),
+                    (Parts::Some, _) | (_, Begins::Maybe) if !last => Err(Verdict::More),
+                    _ if !closes && self.calls > 0 => Err(Verdict::Done),
+                    _ => Err(Verdict::Broken),
+                }
+            }
+            State::Name => {
+                let space = blank(text);
+                let rest = &text[space..];
+                let (end, skip) = match form.name_end {
+                    "" => (rest.find(['\n', '<']), 0),
+                    mark => (rest.find(mark), mark.len()),
+                };
+                let Some(end) = end else { return Err(wait(too_long(rest))) };
+                let name = rest[..end].trim();
+                if !is_name(name) {
+                    return Err(Verdict::Broken);
+                }
+                name.clone_into(&mut self.name);
+                self.keys.clear();
+                out.push(Piece::Call { id: Ids::Long.make(), name: name.to_owned() });
+                self.state = State::Argument;
+                Ok(space + end + skip)
+            }
+            State::Argument => self.argument(text, last, out),
+            State::Value { text: true, begun } => self.text_value(text, begun, last, out),
+            State::Value { text: false, .. } => {
+                let Some(end) = text.find(form.value_end) else { return Err(wait(false)) };
+                let written = if form.lines { without_lines(&text[..end]) } else { &text[..end] };
+                let value = typed(written, self.keys.last().and_then(|key| self.schema(key)));
+                out.push(Piece::Arguments(value.to_string()));
+                self.state = State::Argument;
+                Ok(end + form.value_end.len())
+            }
+        }
     }
 
     fn is_settled(&self) -> bool {
