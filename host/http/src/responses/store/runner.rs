@@ -19,8 +19,11 @@ fn lives(runner: &str) -> bool {
 /// When a process began, in ticks since the machine did; `None` = there is no such process.
 fn began(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Its name, in brackets, may hold anything. The fields after it begin with the third; this one is the 22nd.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
+    // Its name, in brackets, may hold anything. The fields after it begin with the third, its state; its beginning is the 22nd.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    // One that has ended and that nobody has asked for yet keeps its number: in a container often for ever.
+    let ended = matches!(fields.next(), Some("Z" | "X"));
+    fields.nth(18).filter(|_| !ended).map(str::to_owned)
 }
 
 /// Ends responses whose process is gone.
@@ -57,5 +60,21 @@ mod tests {
         for gone in [format!("{pid} 0"), format!("{pid}"), "4194305 1".to_owned(), "x y".to_owned(), String::new()] {
             assert!(!lives(&gone), "{gone:?}");
         }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_gone_also_while_nobody_asks_for_it() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep starts");
+        let began = began(child.id()).expect("it runs");
+        let runner = format!("{} {began}", child.id());
+        assert!(lives(&runner));
+        child.kill().expect("it can be ended");
+        // Not waited for: it stays in the table of processes.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while lives(&runner) && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(!lives(&runner) && std::path::Path::new(&format!("/proc/{}", child.id())).exists());
+        child.wait().expect("its end");
     }
 }
