@@ -136,7 +136,18 @@ impl Store {
     /// One of an owner's.
     pub async fn find(&self, owner: &Arc<str>, id: &str) -> Result<Option<Kept>, ApiError> {
         let (owner, id) = (Arc::clone(owner), id.to_owned());
-        self.with(move |connection| find(connection, &owner, &id)).await
+        self.with(move |connection| {
+            let kept = find(connection, &owner, &id)?;
+            if !kept.as_ref().is_some_and(|kept| kept.running) {
+                return Ok(kept);
+            }
+            // Whoever asks for it must not wait for a server that is gone.
+            let transaction = connection.transaction()?;
+            runner::end_orphans(&transaction)?;
+            transaction.commit()?;
+            find(connection, &owner, &id)
+        })
+        .await
     }
 
     /// A response with all that it goes on from.

@@ -134,3 +134,18 @@ async fn a_file_that_is_none_of_ours_is_refused_and_left_alone() {
     std::fs::create_dir_all(folder.keep().file).expect("made");
     assert!(Store::open(&folder.keep()).is_err());
 }
+
+#[tokio::test]
+async fn whoever_asks_for_a_response_learns_that_its_server_is_gone() {
+    let place = Place::new();
+    let store = place.open();
+    for id in ["made", "orphan"] {
+        store.keep(Kept { running: true, ..response(id, unix_now(), None) }).await.expect("kept");
+    }
+    // Another server's, which ends after this one was opened.
+    let gone = |connection: &mut Connection| connection.execute("UPDATE responses SET runner = '1 0' WHERE id = 'orphan'", []);
+    store.with(gone).await.expect("written");
+    let orphan = store.find(&ada(), "orphan").await.expect("looked").expect("kept");
+    assert!(!orphan.running && orphan.body.contains("\"failed\""), "{}", orphan.body);
+    assert!(store.find(&ada(), "made").await.expect("looked").expect("kept").running);
+}
