@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::formats::Piece;
-use crate::generation::{End, Tally};
+use crate::generation::{Call, End, Part, Parts, Tally};
 use crate::openai::logprobs::ChatLogprobs;
 
 /// When something was said, as Ollama writes it.
@@ -24,46 +24,34 @@ pub struct Said {
     pub calls: Vec<Value>,
     /// Something began like a call and is none; it stands in the text.
     pub malformed: bool,
-    /// A call that has begun: id, name, arguments so far.
-    open: Option<(String, String, String)>,
+    parts: Parts,
+    /// Calls of the whole answer: their numbers go on from line to line.
+    told: usize,
 }
 
 impl Said {
     /// Adds pieces.
     pub fn take(&mut self, pieces: &[Piece]) {
         for piece in pieces {
-            match piece {
-                Piece::Text(text) => self.text.push_str(text),
-                Piece::Reasoning(text) => self.thinking.push_str(text),
-                Piece::Call { id, name } => self.open = Some((id.clone(), name.clone(), String::new())),
-                Piece::Arguments(text) => {
-                    if let Some((_, _, arguments)) = &mut self.open {
-                        arguments.push_str(text);
-                    }
+            self.malformed |= matches!(piece, Piece::Broken(_));
+            match self.parts.take(piece) {
+                Some(Part::Text(text)) => self.text.push_str(text),
+                Some(Part::Reasoning(text)) => self.thinking.push_str(text),
+                Some(Part::Call(Call { id, name, arguments })) => {
+                    // A call is whole only if its arguments are an object.
+                    let arguments: Map<String, Value> = serde_json::from_str(&arguments).unwrap_or_default();
+                    self.calls.push(json!({"id": id, "function": {"index": self.told, "name": name, "arguments": arguments}}));
+                    self.told += 1;
                 }
-                Piece::CallEnd => {
-                    if let Some((id, name, arguments)) = self.open.take() {
-                        // A piece ends with its call only if its arguments are an object.
-                        let arguments: Map<String, Value> = serde_json::from_str(&arguments).unwrap_or_default();
-                        let index = self.calls.len();
-                        self.calls.push(json!({"id": id, "function": {"index": index, "name": name, "arguments": arguments}}));
-                    }
-                }
-                Piece::Broken(text) => {
-                    self.open = None;
-                    self.malformed = true;
-                    self.text.push_str(text);
-                }
+                None => {}
             }
         }
     }
 
     /// What is new, leaving a call that has begun.
     pub fn drain(&mut self) -> Self {
-        let open = self.open.take();
-        let new = std::mem::take(self);
-        self.open = open;
-        new
+        let kept = Self { parts: std::mem::take(&mut self.parts), told: self.told, ..Self::default() };
+        std::mem::replace(self, kept)
     }
 
     /// Nothing to tell.

@@ -111,6 +111,17 @@ async fn calls_have_objects_for_arguments_in_both_directions() {
 }
 
 #[tokio::test]
+async fn calls_of_a_stream_are_numbered_over_its_lines() {
+    const CALLS: &[&str] = &["<tool_call>{\"name\": \"a\"}</tool_call>", "<tool_call>{\"name\": \"b\"}</tool_call>"];
+    let tools = json!([{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "b"}}]);
+    let answer = ask(&Script::new(says(CALLS)), "/api/chat", chat(json!({"tools": tools}))).await;
+    let calls: Vec<Value> = lines(&answer).iter().filter_map(|line| line["message"]["tool_calls"].as_array().cloned()).flatten().collect();
+    let seen: Vec<(&str, u64)> =
+        calls.iter().map(|call| (call["function"]["name"].as_str().unwrap(), call["function"]["index"].as_u64().unwrap())).collect();
+    assert_eq!(seen, [("a", 0), ("b", 1)]);
+}
+
+#[tokio::test]
 async fn thinking_and_formats_are_carried_out() {
     let mut thinker = facts();
     thinker.chat_template = thinker.chat_template.map(|template| template + "{# </think> #}");
