@@ -5,12 +5,12 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::formats::Formats;
 use super::request::ToolChoice;
 use crate::errors::ApiError;
-use crate::formats::Tool;
+use crate::formats::{Tool, ToolFormat, written};
 use crate::template::conversation::{Conversation, Message, Role};
 
 /// The functions the model is told of.
@@ -37,20 +37,21 @@ pub(super) fn write(conversation: &mut Conversation, tools: &[Tool], formats: &F
         conversation.tools = tools.iter().map(described).collect();
         return;
     }
-    if !formats.template_writes_calls {
-        conversation.messages.iter_mut().for_each(rewrite);
+    let notation = formats.tools.filter(|_| !formats.template_writes_calls);
+    if let Some(format) = notation {
+        conversation.messages.iter_mut().for_each(|message| rewrite(message, format));
     }
     if tools.is_empty() {
         return;
     }
     let mut text = String::from("You have functions.");
-    if !formats.template_writes_calls {
-        text.push_str(
-            " To call one, answer with its name and its arguments as a JSON object between <tool_call> and </tool_call>:\n\
-             <tool_call>\n{\"name\": \"NAME\", \"arguments\": {}}\n</tool_call>\n\n",
-        );
+    if let Some(format) = notation {
+        let arguments = Map::from_iter([("ARGUMENT".to_owned(), Value::from("VALUE"))]);
+        text.push_str(" To call one, answer with its name and its arguments in this form:\n");
+        text.push_str(&written(format, &[("NAME", &arguments)]));
+        text.push('\n');
     }
-    text.push_str(" The functions, each with the JSON schema of its arguments:");
+    text.push_str("\nThe functions, each with the JSON schema of its arguments:");
     for tool in tools {
         // Writing to a string does not fail.
         let _ = write!(text, "\n{}", described(tool)["function"]);
@@ -75,11 +76,12 @@ fn described(tool: &Tool) -> Value {
 }
 
 /// Calls and results as text.
-fn rewrite(message: &mut Message) {
-    for call in std::mem::take(&mut message.tool_calls) {
-        let call = json!({"name": call.name, "arguments": call.arguments});
-        let line = if message.content.is_empty() { "" } else { "\n" };
-        let _ = write!(message.content, "{line}<tool_call>\n{call}\n</tool_call>");
+fn rewrite(message: &mut Message, format: &ToolFormat) {
+    let calls = std::mem::take(&mut message.tool_calls);
+    if !calls.is_empty() {
+        let calls: Vec<_> = calls.iter().map(|call| (call.name.as_str(), &call.arguments)).collect();
+        message.content.push_str(if message.content.is_empty() { "" } else { "\n" });
+        message.content.push_str(&written(format, &calls));
     }
     if message.role == Role::Tool {
         message.role = Role::User;
@@ -131,6 +133,12 @@ mod tests {
             ("<tool_call>\n{\"name\":\"f\",\"arguments\":{\"a\":1}}\n</tool_call>", 0)
         );
         assert_eq!((result.role, result.content.as_str()), (Role::User, "<tool_response>\n42\n</tool_response>"));
+        assert!(system.content.contains("<tool_call>\n{\"name\":\"NAME\",\"arguments\":{\"ARGUMENT\":\"VALUE\"}}\n</tool_call>"));
+        // And in another family's notation where the answer is read by that.
+        let mut kimi = conversation();
+        write(&mut kimi, &[tool("f")], &Formats { tools: tool_format("kimi-k2"), ..by_host() });
+        assert!(kimi.messages[0].content.contains("functions.NAME:0") && kimi.messages[2].content.contains("functions.f:0"), "{kimi:?}");
+        assert!(!kimi.messages.iter().any(|message| message.content.contains("<tool_call>")));
         // A family whose template writes calls and no tools is told of them only.
         let mut told = conversation();
         write(&mut told, &[tool("f")], &Formats { template_writes_calls: true, ..by_host() });

@@ -204,6 +204,20 @@ fn two_calls_of_every_family_are_read_however_they_are_cut() {
 }
 
 #[test]
+fn what_the_host_writes_of_calls_is_read_back_in_every_family() {
+    let first = json!({"city": "Oslo <x>\n\"quoted\"", "days": 3});
+    let second = json!({"city": "Bergen", "deep": {"a": [1, true, null, "b"]}});
+    let calls = [("get_weather", &first), ("now", &json!({})), ("get_weather", &second)];
+    let objects = calls.map(|(name, arguments)| (name, arguments.as_object().expect("an object")));
+    for format in TOOL_FORMATS {
+        let text = written(format, &objects);
+        let seen = read_all_ways(format.name, None, &text);
+        assert_eq!(seen.calls, calls.map(|(name, arguments)| (name.to_owned(), arguments.clone())), "{}: {text}", format.name);
+        assert!(!seen.broken && seen.text.is_empty(), "{}: {seen:?}", format.name);
+    }
+}
+
+#[test]
 fn text_before_and_after_calls_is_text() {
     let call = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
     let seen = read_all_ways("hermes", None, &format!("I look.\n\n{call}\nDone. < a <tool"));
