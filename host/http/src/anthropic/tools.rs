@@ -7,14 +7,10 @@ use serde_json::Value;
 
 use crate::body::describe;
 use crate::chat::ToolChoice;
+use crate::chat::functions::{check, function_of};
 use crate::errors::ApiError;
 use crate::fields::Fields;
 use crate::formats::Tool;
-
-/// More would not fit into any prompt.
-const MAX_TOOLS: usize = 1024;
-/// Anthropic's limit.
-const MAX_NAME: usize = 128;
 
 /// What a request says of functions.
 #[derive(Debug)]
@@ -30,17 +26,8 @@ pub struct Tools {
 /// Reads both.
 pub fn read(fields: &Fields<'_>) -> Result<Tools, ApiError> {
     let items = fields.list("tools")?.unwrap_or_default();
-    if items.len() > MAX_TOOLS {
-        return Err(ApiError::invalid("tools", format!("\"tools\" has {} entries; at most {MAX_TOOLS} are allowed", items.len())));
-    }
-    let mut tools: Vec<Tool> = Vec::with_capacity(items.len());
-    for (index, item) in items.iter().enumerate() {
-        let tool = tool(&format!("tools[{index}]"), item)?;
-        if tools.iter().any(|other| other.name == tool.name) {
-            return Err(ApiError::invalid("tools", format!("\"tools\" has two functions named {:?}; give each its own name", tool.name)));
-        }
-        tools.push(tool);
-    }
+    let tools = items.iter().enumerate().map(|(index, item)| tool(&format!("tools[{index}]"), item)).collect::<Result<Vec<_>, _>>()?;
+    check("tools", &tools)?;
     let (choice, parallel) = choice(fields)?;
     Ok(Tools { tools, choice, parallel })
 }
@@ -63,18 +50,11 @@ fn tool(path: &str, item: &Value) -> Result<Tool, ApiError> {
             ));
         }
     }
-    let name = fields.string("name")?.ok_or_else(|| fields.missing("name", "the function's name"))?;
-    let spelled = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(spelled) {
-        let shown: String = name.chars().take(MAX_NAME).collect();
-        return Err(ApiError::invalid(
-            fields.path("name"),
-            format!("a function is named {shown:?}; names have up to {MAX_NAME} letters, digits, _ and -"),
-        ));
+    let tool = function_of(&fields, "input_schema")?;
+    match fields.value("input_schema") {
+        Some(_) => Ok(tool),
+        None => Err(fields.missing("input_schema", "the JSON schema of the arguments")),
     }
-    let schema = fields.object("input_schema")?.ok_or_else(|| fields.missing("input_schema", "the JSON schema of the arguments"))?;
-    let description = fields.string("description")?.map(str::to_owned);
-    Ok(Tool { name: name.to_owned(), description, parameters: Value::Object(schema.clone()) })
 }
 
 fn choice(fields: &Fields<'_>) -> Result<(ToolChoice, bool), ApiError> {
@@ -105,6 +85,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::chat::functions::MAX_TOOLS;
 
     fn read_all(value: Value) -> Result<Tools, ApiError> {
         read(&Fields::of(value.as_object().expect("an object")))

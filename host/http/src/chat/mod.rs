@@ -6,6 +6,7 @@
 mod closed;
 mod constrain;
 mod formats;
+pub mod functions;
 mod render;
 mod request;
 mod tools;

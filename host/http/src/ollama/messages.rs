@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use crate::body::describe;
+use crate::chat::functions::{check, function_of};
 use crate::chat::{AnswerFormat, Thinking};
 use crate::errors::ApiError;
 use crate::fields::Fields;
 use crate::formats::Tool;
 use crate::openai::chat::effort_of;
-use crate::openai::tools::{check, function_of};
 use crate::template::conversation::{Message, Role, ToolCall};
 
 /// Reads `messages`; an absent list is an empty one, which only loads the model.

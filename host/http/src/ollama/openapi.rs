@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::embed::MAX_INPUTS;
 use super::options::OF_THE_MANIFEST;
+use crate::chat::functions::MAX_TOOLS;
 use crate::errors::Kind;
 use crate::generation::stream::LINES;
 use crate::openai::chat::MAX_TOP_LOGPROBS;
 use crate::openai::openapi::{function, model, stop, token};
-use crate::openai::tools::MAX_TOOLS;
 use crate::openapi::shapes::{
     Record, Shape, amount, any_object, count, either, flag, list, list_of, measure, number, positive, record, text, whole, word,
 };

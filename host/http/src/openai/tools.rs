@@ -1,17 +1,13 @@
 //! `tools`, `tool_choice` and `parallel_tool_calls`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::body::describe;
 use crate::chat::ToolChoice;
+use crate::chat::functions::{check, function_of};
 use crate::errors::ApiError;
 use crate::fields::Fields;
 use crate::formats::Tool;
-
-/// OpenAI's limit.
-pub const MAX_TOOLS: usize = 128;
-/// OpenAI's limit.
-pub const MAX_NAME: usize = 64;
 
 /// What a request says of functions.
 #[derive(Debug, Default)]
@@ -36,19 +32,6 @@ pub fn read(fields: &Fields<'_>) -> Result<Tools, ApiError> {
     Ok(Tools { tools, choice: choice(fields)?, parallel: fields.boolean("parallel_tool_calls")? })
 }
 
-/// Refuses sets of functions that cannot be told apart, or are too many.
-pub fn check(param: &str, tools: &[Tool]) -> Result<(), ApiError> {
-    if tools.len() > MAX_TOOLS {
-        return Err(ApiError::invalid(param, format!("{param:?} has {} entries; at most {MAX_TOOLS} are allowed", tools.len())));
-    }
-    for (index, tool) in tools.iter().enumerate() {
-        if tools[..index].iter().any(|other| other.name == tool.name) {
-            return Err(ApiError::invalid(param, format!("{param:?} has two functions named {:?}; give each its own name", tool.name)));
-        }
-    }
-    Ok(())
-}
-
 fn tool(path: &str, item: &Value) -> Result<Tool, ApiError> {
     let Value::Object(object) = item else {
         return Err(ApiError::invalid(
@@ -69,24 +52,6 @@ fn tool(path: &str, item: &Value) -> Result<Tool, ApiError> {
     }
     let function = fields.object("function")?.ok_or_else(|| fields.missing("function", "an object with \"name\" and \"parameters\""))?;
     function_of(&Fields::inside(function, fields.path("function")), "parameters")
-}
-
-/// A function; `schema` is what the dialect calls its arguments' schema.
-pub fn function_of(fields: &Fields<'_>, schema: &str) -> Result<Tool, ApiError> {
-    let name = fields.string("name")?.ok_or_else(|| fields.missing("name", "the function's name"))?;
-    let spelled = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(spelled) {
-        let shown: String = name.chars().take(MAX_NAME).collect();
-        return Err(ApiError::invalid(
-            fields.path("name"),
-            format!("a function is named {shown:?}; names have up to {MAX_NAME} letters, digits, and _ - . : /"),
-        ));
-    }
-    let parameters = match fields.object(schema)? {
-        Some(object) => Value::Object(object.clone()),
-        None => json!({"type": "object", "properties": {}}),
-    };
-    Ok(Tool { name: name.to_owned(), description: fields.string("description")?.map(str::to_owned), parameters })
 }
 
 /// `tool_choice`, in the form of either API.
@@ -122,6 +87,8 @@ pub fn choice(fields: &Fields<'_>) -> Result<ToolChoice, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn read_all(value: Value) -> Result<Tools, ApiError> {
@@ -148,7 +115,7 @@ mod tests {
             function(json!({"name": ""})),
             function(json!({"name": "a b"})),
             function(json!({"name": "f", "parameters": []})),
-            function(json!({"name": "x".repeat(65)})),
+            function(json!({"name": "x".repeat(129)})),
             json!({"tools": [{"type": "web_search"}]}),
             json!({"tools": {}}),
             json!({"tools": ["f"]}),

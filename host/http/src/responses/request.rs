@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use crate::body::{Object, describe};
+use crate::chat::functions::{check, function_of};
 use crate::chat::{AnswerFormat, ChatRequest, Thinking};
 use crate::errors::ApiError;
 use crate::fields::Fields;
@@ -157,7 +158,7 @@ fn functions(fields: &Fields<'_>) -> Result<Vec<Tool>, ApiError> {
         };
         let inside = Fields::inside(object, &path);
         match inside.string("type")? {
-            Some("function") => tools::function_of(&inside, "parameters"),
+            Some("function") => function_of(&inside, "parameters"),
             Some(other) => {
                 let shown: String = other.chars().take(40).collect();
                 let message = format!("{path:?} has the type {shown:?}; this server calls functions of the client's only");
@@ -167,7 +168,7 @@ fn functions(fields: &Fields<'_>) -> Result<Vec<Tool>, ApiError> {
         }
     });
     let functions = functions.collect::<Result<Vec<_>, _>>()?;
-    tools::check("tools", &functions)?;
+    check("tools", &functions)?;
     Ok(functions)
 }
 

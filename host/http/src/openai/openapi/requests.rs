@@ -6,8 +6,8 @@ use super::super::chat::MAX_TOP_LOGPROBS;
 use super::super::common::MAX_BIASES;
 use super::super::completions::{DEFAULT_MAX_TOKENS, MAX_LOGPROBS};
 use super::super::format::{MAX_BYTES, MAX_CHOICES as MAX_CHOICE_TEXTS};
-use super::super::tools::{MAX_NAME, MAX_TOOLS};
 use super::{model, prompts};
+use crate::chat::functions::{MAX_NAME, MAX_TOOLS};
 use crate::generation::{MAX_CHOICES, MAX_STOP_BYTES, MAX_STOPS};
 use crate::openapi::shapes::{
     Record, Shape, any_object, anything, count, either, flag, list, list_of, map_of, number, positive, record as new, text, text_like,
