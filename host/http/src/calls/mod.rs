@@ -96,6 +96,11 @@ impl Call {
         &self.id
     }
 
+    /// Who asks.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Waits for `work`, which gets hold of the model; a cancelled call gives it up.
     pub(crate) async fn lease<F>(self: &Arc<Self>, work: F) -> Result<Arc<dyn Leased>, ApiError>
     where

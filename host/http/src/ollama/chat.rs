@@ -21,6 +21,7 @@ use crate::fields::Fields;
 use crate::formats::Piece;
 use crate::generation::stream::{self, Frames, LINES, Writer};
 use crate::generation::{End, Happening, Run, Tally};
+use crate::keys::Scope;
 use crate::models::Leased;
 use crate::openai::chat::MAX_TOP_LOGPROBS;
 use crate::template::conversation::Conversation;
@@ -120,6 +121,8 @@ pub async fn only_load(
 ) -> Result<Response, ApiError> {
     let away = matches!(keep_alive, Some(KeepAlive::For(time)) if time.is_zero());
     let reason = if away {
+        // As `/models/unload`: others may be using it.
+        call.caller().require(Scope::Admin)?;
         app.models.unload(model).await?;
         "unload"
     } else {

@@ -221,3 +221,19 @@ async fn a_server_does_not_start_with_a_file_it_cannot_trust() {
     assert!(start(&file.path).await.unwrap_err().to_string().contains("line 1"));
     assert!(matches!(start(Path::new("/no/such/file")).await, Err(ServeError::File { .. })));
 }
+
+#[tokio::test]
+async fn only_admin_sends_a_model_away_in_whatever_dialect() {
+    let file = KeyFile::new(&[("boss", "admin", ""), ("user", "inference", "")]);
+    let script = Script::new(greeting);
+    let server = serve_with(&script, file.config()).await;
+    let body = json!({"model": "demo", "keep_alive": 0, "messages": []}).to_string();
+    for path in ["/models/unload", "/api/chat", "/api/generate"] {
+        assert_eq!(as_key(&server, "user", "POST", path, body.as_bytes()).await.status, 403, "{path}");
+    }
+    assert!(script.unloaded().is_empty());
+    for path in ["/models/unload", "/api/chat", "/api/generate"] {
+        assert_eq!(as_key(&server, "boss", "POST", path, body.as_bytes()).await.status, 200, "{path}");
+    }
+    assert_eq!(script.unloaded().len(), 3);
+}
