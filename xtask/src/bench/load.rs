@@ -59,7 +59,19 @@ fn watch(server: &Server, body: &Value) -> Result<Watched> {
 
 /// Tokens a second after the first.
 pub fn decode(server: &Server, count: u32, round: u32) -> Result<f64> {
-    let watched = watch(server, &body(&tokens(5, round), count, true))?;
+    speed(&watch(server, &body(&tokens(5, round), count, true))?, count)
+}
+
+/// The same, of an answer that is held to a schema which does not let it end.
+pub fn decode_held(server: &Server, schema: &Value, count: u32, round: u32) -> Result<f64> {
+    let mut body = body(&tokens(5, round), count, true);
+    body["json_schema"] = schema.clone();
+    // An end where the schema wants more would contradict it.
+    body["ignore_eos"] = false.into();
+    speed(&watch(server, &body)?, count)
+}
+
+fn speed(watched: &Watched, count: u32) -> Result<f64> {
     ensure!(watched.tokens == u64::from(count), "{} tokens came, {count} were asked for", watched.tokens);
     Ok((watched.tokens - 1) as f64 / (watched.last - watched.first).as_secs_f64())
 }

@@ -5,6 +5,7 @@
 //! OpenMP. Both servers are asked over HTTP in the same words; `llama-bench` neither samples nor turns tokens into text.
 
 mod border;
+mod format;
 mod front;
 mod load;
 mod peer;
@@ -60,6 +61,8 @@ enum Part {
     Border,
     /// What confining a plugin costs.
     Sandbox,
+    /// What holding an answer to a JSON schema costs.
+    Format,
     /// The front process.
     Front,
 }
@@ -107,6 +110,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if wanted(Part::Sandbox) {
         measured("what confining a plugin costs", &mut || sandbox::measure(&bench, args.rounds, &mut report))?;
+    }
+    if wanted(Part::Format) {
+        measured("what holding an answer to a schema costs", &mut || format::measure(&bench, args.rounds, &mut report))?;
     }
     if wanted(Part::Front) {
         measured("the front process", &mut || front::measure(&bench, args.cycles, args.rounds, &mut report))?;
