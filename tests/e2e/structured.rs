@@ -1,9 +1,13 @@
 //! Answers that must look like something, from the real model: what users of comparable servers found broken.
 
+use std::process::Command;
+
+use onebit_tests::MODEL;
 use onebit_tests::client::{Client, joined};
 use onebit_tests::server::Home;
 use serde_json::{Value, json};
 
+use crate::clients::{clients, environment, run};
 use crate::{question, with};
 
 fn format(schema: Value) -> Value {
@@ -62,7 +66,7 @@ fn characters_of_several_tokens_come_whole_streamed_and_in_ollamas_dialect() {
     let text = joined(&client.stream("/v1/chat/completions", &body).all());
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), wanted);
     let body =
-        json!({"model": onebit_tests::MODEL, "stream": false, "format": schema, "messages": [{"role": "user", "content": "Say it."}]});
+        json!({"model": MODEL, "stream": false, "format": schema, "messages": [{"role": "user", "content": "Say it."}]});
     let answer = client.post("/api/chat", &body).good();
     assert_eq!(serde_json::from_str::<Value>(answer["message"]["content"].as_str().unwrap()).unwrap(), wanted);
 }
@@ -132,4 +136,28 @@ fn a_recursive_list_an_odd_escape_and_other_notations_work() {
         let content = answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
         assert!(allowed.contains(&content.as_str()), "{more}: {content:?}");
     }
+}
+
+/// Asks for so many answers, each held to a schema; all of them must be whole, and valid to Python's jsonschema.
+fn outputs(count: u32) {
+    let python = environment("jsonschema.txt");
+    let server = Home::with_model().serve();
+    let said = run(Command::new(python)
+        .arg(clients().join("outputs.py"))
+        .arg(count.to_string())
+        .env("BASE", server.client().base())
+        .env("MODEL", MODEL)
+        .env("NO_PROXY", "127.0.0.1"));
+    assert!(said.contains(&format!("{count} of {count} valid")), "{said}");
+}
+
+#[test]
+fn answers_are_valid_to_somebody_elses_validator() {
+    outputs(50);
+}
+
+#[test]
+#[ignore = "takes ten minutes; run before a release, or after a change of what answers are held to"]
+fn a_thousand_answers_are_valid_to_somebody_elses_validator() {
+    outputs(1000);
 }

@@ -3,7 +3,7 @@
 //! Patterns are ECMA's: its whitespace has other members than Rust's, and its dot stops at more line ends. A class that has every control
 //! character in it would let quotes and backslashes in with them once it is written as JSON, so none keeps the first of them. Dates have leap years; llguidance
 //! takes a 29th of February in any year, and a leap second at any minute. So patterns are rewritten, and the formats of dates and times
-//! become patterns of ours (without leap seconds, which stand before a midnight that a regular expression cannot find in every time zone).
+//! become patterns of ours (without leap seconds, which stand before a midnight that a regular expression cannot find in every time zone, and not finer than nanoseconds).
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ const DATE: &str = concat!(
     r"(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))",
     r"|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)"
 );
-const TIME: &str = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+const TIME: &str = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
 
 /// Rewrites `schema` and everything in it that is among `subschemas`, which are addresses: not everything that looks like a schema is one.
 pub(super) fn rewrite(value: &mut Value, subschemas: &HashSet<usize>) {

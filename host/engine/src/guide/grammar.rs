@@ -13,6 +13,7 @@ use llguidance::earley::lexerspec::LexerSpec;
 use serde_json::Value;
 
 use super::lexicon::{Lexicon, Mask};
+use super::numerals::Numerals;
 use super::{dialect, finite, gbnf, schema};
 use crate::request::{Constraint, EngineError, TokenId};
 
@@ -48,7 +49,11 @@ pub(super) fn limits() -> ParserLimits {
 }
 
 /// Where an answer is in its grammar.
-pub(crate) struct Matcher(llguidance::Matcher);
+pub(crate) struct Matcher {
+    grammar: llguidance::Matcher,
+    /// Where the constraint is a schema. A grammar's author bounds numbers by himself.
+    numerals: Option<Numerals>,
+}
 
 /// Compiles a constraint for a vocabulary.
 ///
@@ -56,6 +61,8 @@ pub(crate) struct Matcher(llguidance::Matcher);
 /// [`EngineError::InvalidRequest`] in the compiler's words.
 pub(crate) fn compile(constraint: &Constraint, lexicon: &Lexicon) -> Result<Matcher, EngineError> {
     let compiled = catch_unwind(AssertUnwindSafe(|| translated(constraint, lexicon).and_then(|grammar| matcher(lexicon, grammar))));
+    let numerals = matches!(constraint, Constraint::JsonSchema(_) | Constraint::Marked { .. }).then(|| Numerals::new(lexicon));
+    let compiled = compiled.map(|compiled| compiled.map(|grammar| Matcher { grammar, numerals }));
     compiled.unwrap_or_else(|_| Err("its compiler panicked".to_owned())).map_err(|message| EngineError::InvalidRequest {
         message: format!("the constraint cannot be followed: {}", words(&message)),
         param: Some("constraint".to_owned()),
@@ -159,7 +166,7 @@ fn with_schemas(text: &str) -> Result<String, String> {
     }
 }
 
-fn matcher(lexicon: &Lexicon, grammar: TopLevelGrammar) -> Result<Matcher, String> {
+fn matcher(lexicon: &Lexicon, grammar: TopLevelGrammar) -> Result<llguidance::Matcher, String> {
     let factory = lexicon.factory();
     let said = |error| format!("{error:#}");
     let (grammar, lexemes) =
@@ -174,7 +181,7 @@ fn matcher(lexicon: &Lexicon, grammar: TopLevelGrammar) -> Result<Matcher, Strin
     let mut matcher = llguidance::Matcher::new(Ok(parser));
     // What cannot begin is found out here and not by its first token.
     matcher.compute_mask_or_eos().map_err(said)?;
-    Ok(Matcher(matcher))
+    Ok(matcher)
 }
 
 /// A pattern that ends inside an escape would lose it on its way into the grammar.
@@ -240,27 +247,37 @@ fn words(message: &str) -> String {
 impl Matcher {
     /// An independent one at the same place.
     pub(super) fn fork(&self) -> Self {
-        Self(self.0.deep_clone())
+        Self { grammar: self.grammar.deep_clone(), numerals: self.numerals.clone() }
     }
 
     /// The tokens that may come next. Those that end an answer are among them exactly when it may end here.
     pub(super) fn mask(&mut self) -> Result<Mask, EngineError> {
-        self.0.compute_mask_or_eos().map_err(|error| failed(&error.to_string()))
+        let mut mask = self.grammar.compute_mask_or_eos().map_err(|error| failed(&error.to_string()))?;
+        if let Some(numerals) = &self.numerals {
+            numerals.bound(&mut mask);
+        }
+        Ok(mask)
     }
 
     /// Nothing may come any more.
     pub(super) fn is_complete(&self) -> bool {
-        self.0.is_stopped() && !self.0.is_error()
+        self.grammar.is_stopped() && !self.grammar.is_error()
     }
 
     /// Goes on by a token that the mask allowed.
     pub(super) fn take(&mut self, token: TokenId) -> Result<(), EngineError> {
-        self.0.consume_token(token).map_err(|error| failed(&error.to_string()))
+        if let Some(numerals) = &mut self.numerals {
+            numerals.take(token);
+        }
+        self.grammar.consume_token(token).map_err(|error| failed(&error.to_string()))
     }
 
     /// Goes on by a token if the grammar allows it.
     pub(super) fn follow(mut self, token: TokenId) -> Result<Option<Self>, EngineError> {
-        let taken = self.0.try_consume_tokens(&[token]).map_err(|error| failed(&error.to_string()))?;
+        let taken = self.grammar.try_consume_tokens(&[token]).map_err(|error| failed(&error.to_string()))?;
+        if let Some(numerals) = &mut self.numerals {
+            numerals.take(token);
+        }
         Ok((taken == 1).then_some(self))
     }
 }

@@ -3,7 +3,7 @@
 //! A [`Guide`] belongs to one answer. It is told every token that was chosen and says what may come next. It knows nothing of logits:
 //! the sampler forbids what is not allowed, and a token that is written by force is not sampled at all. One idea a file: [`lexicon`] is
 //! the vocabulary as llguidance wants it, [`grammar`] compiles constraints, [`schema`] and [`finite`] refuse JSON schemas that would not
-//! be followed to the letter, [`dialect`] spells out what llguidance reads in its own way, [`gbnf`] translates llama.cpp's notation,
+//! be followed to the letter, [`numerals`] ends numbers that would not end, [`dialect`] spells out what llguidance reads in its own way, [`gbnf`] translates llama.cpp's notation,
 //! [`thought`] reads the marks of reasoning byte by byte, and [`desk`] computes all of it beside the device.
 //!
 //! **Reasoning comes first.** The constraint begins with the byte after the text that ends the reasoning. Whether an answer reasons is
@@ -18,6 +18,7 @@ mod finite;
 mod gbnf;
 mod grammar;
 mod lexicon;
+mod numerals;
 mod schema;
 mod thought;
 

@@ -18,6 +18,8 @@ use super::grammar::check_pattern;
 const MOST_DEPTH: usize = 400;
 /// The largest integer that a double tells from its neighbours (2^53 - 1): bounds and constants are compared as doubles.
 const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
+/// Between two parts of a value: a space, or a new line and its indentation. A small model may never find out of what it may repeat.
+const WHITESPACE: &str = r" |\n[ \t]{0,40}";
 
 /// Keywords that narrow what is valid and that no grammar here carries out.
 const REFUSED: &[&str] = &[
@@ -92,8 +94,7 @@ pub(super) fn spelling(subschemas: &Subschemas<'_>) -> Result<Spelling, String> 
 
 /// The schema as llguidance is to read it.
 ///
-/// Its own draft is dropped, because an older one would turn newer keywords into ignored ones. Whitespace is bounded, because a small model
-/// may never find out of it.
+/// Its own draft is dropped, because an older one would turn newer keywords into ignored ones. Whitespace is bounded.
 pub(super) fn prepared(root: Value, spelling: Spelling) -> Value {
     let mut schema = match root {
         Value::Object(schema) => schema,
@@ -104,7 +105,7 @@ pub(super) fn prepared(root: Value, spelling: Spelling) -> Value {
         Spelling::One => "nrbtf\\\"",
     };
     schema.shift_remove("$schema");
-    schema.insert("x-guidance".to_owned(), json!({ "json_allowed_escapes": escapes, "whitespace_pattern": "[ \\n\\r\\t]{1,64}" }));
+    schema.insert("x-guidance".to_owned(), json!({ "json_allowed_escapes": escapes, "whitespace_pattern": WHITESPACE }));
     Value::Object(schema)
 }
 

@@ -315,3 +315,28 @@ fn schemas_without_end_are_refused_at_once_and_recursion_with_an_end_works() {
     let said = alone(&toy(), under(schema(r##"{"anyOf":[{"$ref":"#"},{"const":"done"}]}"##), 1));
     assert_eq!(said.text, "\"done\"");
 }
+
+#[test]
+fn numbers_end_where_the_schema_lets_them_and_text_is_not_cut() {
+    let long = "3".repeat(60);
+    let number = |digits: usize| format!("0.{}", &long[..digits]);
+    let (most, more) = (number(32), number(33));
+    assert_eq!(accepts(&schema(r#"{"type":"number","minimum":0,"maximum":1}"#), &[&most, &more]), [true, false]);
+    assert_eq!(accepts(&schema(r#"{"type":"integer"}"#), &[&long[..32], &long[..33]]), [true, false]);
+    let time = |digits: usize| format!("\"10:01:36.{}Z\"", &long[..digits]);
+    assert_eq!(accepts(&schema(r#"{"type":"string","format":"time"}"#), &[&time(9), &time(10)]), [true, false]);
+    let text = format!("\"{long}\"");
+    for whole in [r#"{"type":"string"}"#, r#"{"type":"string","pattern":"^[0-9]{60}$"}"#] {
+        assert_eq!(accepts(&schema(whole), &[&text]), [true], "{whole}");
+    }
+    // Whoever writes a grammar bounds what it repeats.
+    assert_eq!(accepts(&regex("[0-9]+"), &[&long]), [true]);
+}
+
+#[test]
+fn whitespace_between_the_parts_of_a_value_comes_to_an_end() {
+    let list = schema(r#"{"type":"array","items":{"type":"integer"}}"#);
+    let indented = |spaces: usize| format!("[\n{}1, 2\n]", " ".repeat(spaces));
+    assert_eq!(accepts(&list, &["[1, 2]", "[1,2]", &indented(4), &indented(40)]), [true; 4]);
+    assert_eq!(accepts(&list, &[&indented(41), "[  1]", "[\n\n1]"]), [false; 3]);
+}
