@@ -27,6 +27,16 @@ pub fn check(param: &str, tools: &[Tool]) -> Result<(), ApiError> {
 /// A function; `schema` is what the dialect calls its arguments' schema.
 pub fn function_of(fields: &Fields<'_>, schema: &str) -> Result<Tool, ApiError> {
     let name = fields.string("name")?.ok_or_else(|| fields.missing("name", "the function's name"))?;
+    check_name(fields, name)?;
+    let parameters = match fields.object(schema)? {
+        Some(object) => Value::Object(object.clone()),
+        None => json!({"type": "object", "properties": {}}),
+    };
+    Ok(Tool { name: name.to_owned(), description: fields.string("description")?.map(str::to_owned), parameters })
+}
+
+/// Refuses a name that no notation of calls could carry.
+pub fn check_name(fields: &Fields<'_>, name: &str) -> Result<(), ApiError> {
     let spelled = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(spelled) {
         let shown: String = name.chars().take(MAX_NAME).collect();
@@ -35,9 +45,5 @@ pub fn function_of(fields: &Fields<'_>, schema: &str) -> Result<Tool, ApiError> 
             format!("a function is named {shown:?}; names have up to {MAX_NAME} letters, digits, and _ - . : /"),
         ));
     }
-    let parameters = match fields.object(schema)? {
-        Some(object) => Value::Object(object.clone()),
-        None => json!({"type": "object", "properties": {}}),
-    };
-    Ok(Tool { name: name.to_owned(), description: fields.string("description")?.map(str::to_owned), parameters })
+    Ok(())
 }

@@ -7,6 +7,7 @@ use onebit_engine::TokenOut;
 use serde::Serialize;
 
 use super::input::id;
+use super::tools::Namespaces;
 use crate::formats::Piece;
 use crate::generation::{Part, Parts};
 use crate::openai::logprobs::{ChatLogprobs, ChatToken};
@@ -24,9 +25,28 @@ pub enum ItemState {
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Item {
-    Reasoning { id: String, status: ItemState, summary: [(); 0], content: Vec<ReasoningText>, encrypted_content: Option<()> },
-    Message { id: String, status: ItemState, role: &'static str, content: Vec<OutputText> },
-    FunctionCall { id: String, status: ItemState, call_id: String, name: String, arguments: String },
+    Reasoning {
+        id: String,
+        status: ItemState,
+        summary: [(); 0],
+        content: Vec<ReasoningText>,
+        encrypted_content: Option<()>,
+    },
+    Message {
+        id: String,
+        status: ItemState,
+        role: &'static str,
+        content: Vec<OutputText>,
+    },
+    FunctionCall {
+        id: String,
+        status: ItemState,
+        call_id: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
+        name: String,
+        arguments: String,
+    },
 }
 
 /// What was thought.
@@ -60,7 +80,7 @@ impl OutputText {
 }
 
 impl Item {
-    fn begun(part: &Part<'_>) -> Self {
+    fn begun(part: &Part<'_>, namespaces: &Namespaces) -> Self {
         let status = ItemState::InProgress;
         match part {
             Part::Reasoning(_) => {
@@ -72,7 +92,8 @@ impl Item {
                 Self::Message { id: id("msg"), status, role: "assistant", content }
             }
             Part::Call(call) => {
-                Self::FunctionCall { id: id("fc"), status, call_id: call.id.clone(), name: call.name.clone(), arguments: String::new() }
+                let (namespace, name) = namespaces.split(&call.name);
+                Self::FunctionCall { id: id("fc"), status, call_id: call.id.clone(), namespace, name, arguments: String::new() }
             }
         }
     }
@@ -122,6 +143,7 @@ pub enum Step {
 pub struct Answer {
     /// Its items.
     pub items: Vec<Item>,
+    namespaces: Namespaces,
     parts: Parts,
     /// The last item still grows.
     open: bool,
@@ -130,6 +152,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Nothing yet.
+    pub fn new(namespaces: Namespaces) -> Self {
+        Self { namespaces, ..Self::default() }
+    }
+
     /// Takes what was said.
     pub fn take(&mut self, pieces: &[Piece], tokens: &[TokenOut]) -> Vec<Step> {
         let mut steps = Vec::new();
@@ -147,7 +174,7 @@ impl Answer {
         if !(self.open && self.items.last().is_some_and(|item| item.takes(&part))) {
             steps.extend(self.close(ItemState::Completed));
             steps.push(Step::Added(self.items.len()));
-            self.items.push(Item::begun(&part));
+            self.items.push(Item::begun(&part, &self.namespaces));
             self.open = true;
         }
         let index = self.items.len() - 1;

@@ -113,7 +113,7 @@ async fn queued(app: &App, head: &Head) -> Result<Value, ApiError> {
 
 /// Makes one, whatever happens.
 async fn make(app: &App, chat: ChatRequest, head: &mut Head, call: &Arc<Call>, cancel: &Notify) {
-    let mut answer = Answer::default();
+    let mut answer = Answer::new(head.namespaces.clone());
     let work = AssertUnwindSafe(answered(app, chat, head, &mut answer, call)).catch_unwind();
     let outcome = tokio::select! {
         () = cancel.notified() => Outcome::Cancelled,

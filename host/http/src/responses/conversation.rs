@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::tools::joined;
 use crate::body::describe;
 use crate::errors::ApiError;
 use crate::fields::Fields;
@@ -88,8 +89,9 @@ impl Turns {
     fn call(&mut self, fields: &Fields<'_>) -> Result<(), ApiError> {
         let id = fields.string("call_id")?.ok_or_else(|| fields.missing("call_id", "the id of the call"))?;
         let name = fields.string("name")?.ok_or_else(|| fields.missing("name", "the function's name"))?;
-        let call = ToolCall { id: Some(id.to_owned()), name: name.to_owned(), arguments: arguments(fields)? };
-        self.called.insert(id.to_owned(), name.to_owned());
+        let name = joined(fields.string("namespace")?, name);
+        let call = ToolCall { id: Some(id.to_owned()), name: name.clone(), arguments: arguments(fields)? };
+        self.called.insert(id.to_owned(), name);
         match self.messages.last_mut() {
             Some(last) if last.role == Role::Assistant && self.reasoning.is_none() => last.tool_calls.push(call),
             _ => {

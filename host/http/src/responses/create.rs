@@ -30,8 +30,8 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
     let kept = app.responses.keeps(asked.store, asked.background)?;
     asked.echo.insert("store".into(), kept.into());
     asked.chat.conversation = app.responses.conversation(&asked, &owner).await?;
-    let Asked { chat, items, stream, background, echo, .. } = asked;
-    let mut head = Head::new(&chat.model, background, echo, owner, items);
+    let (stream, background) = (asked.stream, asked.background);
+    let (mut head, chat) = Head::new(asked, owner);
     if background {
         let queued = app.responses.begin_in_background(&app, chat, head, call).await?;
         return Ok(axum::Json(queued).into_response());
@@ -50,7 +50,7 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
 }
 
 async fn whole(mut run: Run, head: &Head, keep: Option<&Arc<Responses>>) -> Result<Response, ApiError> {
-    let mut answer = Answer::default();
+    let mut answer = Answer::new(head.namespaces.clone());
     let end = to_the_end(&mut run, &mut answer).await?;
     let stage = Stage::Ended(&end, run.tally());
     if let Some(keep) = keep {

@@ -29,7 +29,8 @@ pub struct Events {
 impl Events {
     /// Of a response that begins.
     pub fn new(head: Head, keep: Option<Arc<Responses>>) -> Self {
-        Self { head, answer: Answer::default(), keep, last_steps: Vec::new(), number: 0 }
+        let answer = Answer::new(head.namespaces.clone());
+        Self { head, answer, keep, last_steps: Vec::new(), number: 0 }
     }
 
     fn event(&mut self, name: &str, fields: Value, out: &mut Frames) {

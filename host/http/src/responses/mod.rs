@@ -15,6 +15,7 @@ mod object;
 mod request;
 mod store;
 pub mod stored;
+mod tools;
 
 use std::sync::Arc;
 

@@ -7,7 +7,10 @@ use serde_json::{Map, Value};
 
 use super::answer::Item;
 use super::input::id;
+use super::request::Asked;
 use super::store::Kept;
+use super::tools::Namespaces;
+use crate::chat::ChatRequest;
 use crate::errors::{ApiError, Kind};
 use crate::generation::{End, Tally};
 use crate::models::Leased;
@@ -32,6 +35,8 @@ pub struct Head {
     pub owner: Arc<str>,
     /// The items that were sent, as JSON.
     pub input: String,
+    /// Which functions are in which namespaces.
+    pub namespaces: Namespaces,
 }
 
 /// Where it is.
@@ -114,10 +119,13 @@ impl From<&Tally> for Usage {
 }
 
 impl Head {
-    /// Of a response that begins now.
-    pub fn new(model: &str, background: bool, echo: Map<String, Value>, owner: Arc<str>, input: Vec<Value>) -> Self {
-        let input = Value::Array(input).to_string();
-        Self { id: id("resp"), created: unix_now(), model: model.to_owned(), fingerprint: None, background, echo, owner, input }
+    /// Of a response that begins now, and what is asked for it.
+    pub fn new(asked: Asked, owner: Arc<str>) -> (Self, ChatRequest) {
+        let Asked { chat, items, background, namespaces, echo, .. } = asked;
+        let input = Value::Array(items).to_string();
+        let model = chat.model.clone();
+        let head = Self { id: id("resp"), created: unix_now(), model, fingerprint: None, background, echo, owner, input, namespaces };
+        (head, chat)
     }
 
     /// Notes who computes, and what the request left to the model.

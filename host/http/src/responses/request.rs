@@ -3,15 +3,15 @@
 use serde_json::{Map, Value, json};
 
 use super::input;
-use crate::body::{Object, describe};
-use crate::chat::functions::{check, function_of};
+use super::tools::{self, Namespaces};
+use crate::body::Object;
 use crate::chat::{AnswerFormat, ChatRequest, Thinking};
 use crate::errors::ApiError;
 use crate::fields::Fields;
-use crate::formats::Tool;
 use crate::generation::Wishes;
 use crate::openai::chat::effort_of;
-use crate::openai::{common, format, tools};
+use crate::openai::tools::choice;
+use crate::openai::{common, format};
 use crate::template::conversation::Conversation;
 
 /// OpenAI's limit.
@@ -69,6 +69,8 @@ pub struct Asked {
     pub background: bool,
     /// Whether the response is to be kept; `None` = as the server does.
     pub store: Option<bool>,
+    /// Which functions are in which namespaces.
+    pub namespaces: Namespaces,
     /// What the response repeats of the request.
     pub echo: Map<String, Value>,
 }
@@ -91,7 +93,7 @@ impl Asked {
         let max_tokens = fields.count("max_output_tokens", 1..=u32::MAX)?;
         let sampling = common::sampling(&fields)?;
         let logprobs = logprobs(&fields)?;
-        let tools = functions(&fields)?;
+        let tools::Tools { functions, namespaces, echo: offered } = tools::read(&fields)?;
         let parallel = fields.boolean("parallel_tool_calls")?;
         let reasoning = fields.object("reasoning")?;
         let echo = json!({
@@ -109,7 +111,7 @@ impl Asked {
             "temperature": fields.value("temperature"),
             "text": {"format": fields.object("text")?.and_then(|text| text.get("format")).filter(|format| !format.is_null()).cloned().unwrap_or_else(|| json!({"type": "text"}))},
             "tool_choice": fields.value("tool_choice").cloned().unwrap_or_else(|| "auto".into()),
-            "tools": fields.list("tools")?.unwrap_or_default(),
+            "tools": offered,
             "top_logprobs": logprobs.unwrap_or(0),
             "top_p": fields.value("top_p"),
             "truncation": "disabled",
@@ -118,8 +120,8 @@ impl Asked {
         let chat = ChatRequest {
             model: common::model(&fields)?,
             conversation: Conversation::default(),
-            tools,
-            tool_choice: tools::choice(&fields)?,
+            tools: functions,
+            tool_choice: choice(&fields)?,
             parallel_tool_calls: parallel,
             format: text(&fields)?,
             thinking: thinking(&fields)?,
@@ -131,7 +133,7 @@ impl Asked {
             Value::Object(echo) => echo,
             _ => Map::new(),
         };
-        Ok(Self { chat, items, instructions, previous, stream, background, store: fields.boolean("store")?, echo })
+        Ok(Self { chat, items, instructions, previous, stream, background, store: fields.boolean("store")?, namespaces, echo })
     }
 }
 
@@ -143,33 +145,6 @@ fn refuse(fields: &Fields<'_>) -> Result<(), ApiError> {
             Err(ApiError::unsupported(*field, format!("{field:?} is not supported by this version of the server; {instead}")))
         }
     }
-}
-
-/// `tools`: functions in the flat shape of this API.
-fn functions(fields: &Fields<'_>) -> Result<Vec<Tool>, ApiError> {
-    let items = fields.list("tools")?.unwrap_or_default();
-    let functions = items.iter().enumerate().map(|(index, item)| {
-        let path = format!("tools[{index}]");
-        let Value::Object(object) = item else {
-            return Err(ApiError::invalid(
-                &path,
-                format!("{path:?} is {}; it must be an object with \"type\" and \"name\"", describe(item)),
-            ));
-        };
-        let inside = Fields::inside(object, &path);
-        match inside.string("type")? {
-            Some("function") => function_of(&inside, "parameters"),
-            Some(other) => {
-                let shown: String = other.chars().take(40).collect();
-                let message = format!("{path:?} has the type {shown:?}; this server calls functions of the client's only");
-                Err(ApiError::unsupported(inside.path("type"), message))
-            }
-            None => Err(inside.missing("type", "\"function\"")),
-        }
-    });
-    let functions = functions.collect::<Result<Vec<_>, _>>()?;
-    check("tools", &functions)?;
-    Ok(functions)
 }
 
 /// `text.format` and `text.verbosity`.
@@ -289,7 +264,7 @@ mod tests {
             ("metadata", json!({"a": "x".repeat(513)})),
             ("include", json!(["everything"])),
             ("top_logprobs", json!(2)),
-            ("tools", json!([{"type": "web_search"}])),
+            ("tools", json!([{"type": "file_search"}])),
             ("tools", json!([{"type": "function", "function": {"name": "f"}}])),
             ("text", json!({"verbosity": "low"})),
             ("text", json!({"format": {"type": "json_schema", "name": "n"}})),

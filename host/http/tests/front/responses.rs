@@ -430,7 +430,7 @@ fn bad_fields() -> Vec<(&'static str, Vec<Value>)> {
         ("truncation", vec![json!("auto"), json!(3)]),
         ("text", vec![json!("x"), json!({"format": {}}), json!({"format": {"type": "xml"}}), json!({"verbosity": "high"})]),
         ("reasoning", vec![json!("high"), json!({"effort": "very"}), json!({"summary": 3})]),
-        ("tools", vec![json!("x"), json!([{}]), json!([{"type": "web_search"}]), json!([{"type": "mcp"}]), json!([{"type": "function"}])]),
+        ("tools", vec![json!("x"), json!([{}]), json!([{"type": "file_search"}]), json!([{"type": "mcp"}]), json!([{"type": "function"}])]),
         ("tool_choice", vec![json!("required"), json!("maybe"), json!({"type": "function", "name": "f"}), json!({"type": "web_search"})]),
     ]
 }
