@@ -314,9 +314,9 @@ pub struct ModelFacts {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The prompt does not fit. Never cut silently.
+    /// The prompt does not fit. Never cut silently. It begins as Anthropic's does, which makes agents shorten the conversation.
     #[error(
-        "the prompt has {need} tokens, the context of this model holds {have}; shorten the prompt or serve the model with a larger context"
+        "prompt is too long: {need} tokens > {have} maximum, the context of this model; shorten it, or serve the model with a larger context"
     )]
     ContextOverflow {
         /// Positions one request may use.
