@@ -1,13 +1,14 @@
 """The official openai client against a running server: chat, stream, legacy completions, embeddings, models, errors.
 
-OPENAI_BASE_URL, OPENAI_API_KEY and MODEL come from the environment. Ends with 'all checks passed' or a traceback.
+BASE, KEY and MODEL come from the environment. Says what it has checked.
 """
 import os
 
 import openai
 
 MODEL = os.environ["MODEL"]
-client = openai.OpenAI(max_retries=0, timeout=120)
+BASE = os.environ["BASE"] + "/v1"
+client = openai.OpenAI(base_url=BASE, api_key=os.environ["KEY"], max_retries=0, timeout=120)
 QUESTION = [{"role": "user", "content": "What is 2+2?"}]
 ANSWER = "The answer to this classic math problem is 4."
 
@@ -89,15 +90,15 @@ def errors():
         400,
         lambda: client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "word " * 20000}]),
     )
-    stranger = openai.OpenAI(api_key="wrong", max_retries=0)
+    stranger = openai.OpenAI(base_url=BASE, api_key="wrong", max_retries=0)
     expect(openai.AuthenticationError, 401, lambda: stranger.chat.completions.create(model=MODEL, messages=QUESTION))
 
 
-stream(chat())
-leave_a_stream()
-completions()
-logprobs()
-embeddings()
-models()
-errors()
-print("all checks passed")
+def streams():
+    stream(chat())
+    leave_a_stream()
+
+
+for check in [chat, streams, completions, logprobs, embeddings, models, errors]:
+    check()
+    print("checked", {"logprobs": "log-probabilities"}.get(check.__name__, check.__name__))

@@ -65,8 +65,7 @@ fn characters_of_several_tokens_come_whole_streamed_and_in_ollamas_dialect() {
     let body = with(with(question("Say it.", 160), &format(schema.clone())), &json!({"stream": true}));
     let text = joined(&client.stream("/v1/chat/completions", &body).all());
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), wanted);
-    let body =
-        json!({"model": MODEL, "stream": false, "format": schema, "messages": [{"role": "user", "content": "Say it."}]});
+    let body = json!({"model": MODEL, "stream": false, "format": schema, "messages": [{"role": "user", "content": "Say it."}]});
     let answer = client.post("/api/chat", &body).good();
     assert_eq!(serde_json::from_str::<Value>(answer["message"]["content"].as_str().unwrap()).unwrap(), wanted);
 }

@@ -58,6 +58,8 @@ pub const NEEDS: &[Need] = &[
     Need { apt: "python3", why: "runs the official client libraries in tests", check: Check::Program("python3") },
     Need { apt: "python3-pip", why: "fetches the demo model", check: Check::Python("pip") },
     Need { apt: "python3-venv", why: "keeps test clients apart from the system", check: Check::Python("ensurepip, venv") },
+    Need { apt: "nodejs", why: "runs the official client libraries in tests", check: Check::Program("node") },
+    Need { apt: "npm", why: "fetches client libraries for tests", check: Check::Program("npm") },
     Need {
         apt: "ca-certificates",
         why: "TLS for downloads",

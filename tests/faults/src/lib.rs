@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `ngram` | Rust, through the SDK | honest: a byte-level trigram model with exact state |
 //! | `ngram-c` | C, through the header | the same model, bit for bit |
+//! | `scripted` | Rust, through the SDK | honest: says what its model file says |
 //! | `faulty` | Rust, through the SDK | fails as told: panic, segfault, hang, exit, … |
 //! | `unlawful` | Rust, through the SDK | breaks one law of the contract as told by `ONEBIT_FAULT` |
 //! | `other-layout` | Rust, by hand | was built against frozen types of another layout |
@@ -34,6 +35,8 @@ pub enum Which {
     Ngram,
     /// Honest, C.
     NgramC,
+    /// Honest, says what it is told, Rust.
+    Scripted,
     /// Fails as told, Rust.
     Faulty,
     /// Breaks one law of the contract as told, Rust.
@@ -50,6 +53,7 @@ impl Which {
         match self {
             Self::Ngram => "ngram",
             Self::NgramC => "ngram-c",
+            Self::Scripted => "scripted",
             Self::Faulty => "faulty",
             Self::Unlawful => "unlawful",
             Self::Liar => "liar",
@@ -68,6 +72,7 @@ impl Which {
         match self {
             Self::Ngram => include_str!("../../../sdk/templates/rust/plugin.toml.in"),
             Self::NgramC => include_str!("../../../sdk/templates/c/plugin.toml.in"),
+            Self::Scripted => include_str!("../scripted/plugin.toml"),
             Self::Faulty => include_str!("../faulty/plugin.toml"),
             Self::Unlawful => include_str!("../unlawful/plugin.toml"),
             Self::Liar => include_str!("../c/liar.toml"),
@@ -85,6 +90,7 @@ pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(&making)?;
     let library = match which {
         Which::Ngram => build_rust("ngram", &making)?,
+        Which::Scripted => build_rust("onebit-fault-scripted", &making)?,
         Which::Faulty => build_rust("onebit-fault-faulty", &making)?,
         Which::Unlawful => build_rust("onebit-fault-unlawful", &making)?,
         Which::OtherLayout => build_rust("onebit-fault-other-layout", &making)?,
@@ -109,6 +115,14 @@ pub fn install(which: Which, plugins: &Path) -> io::Result<PathBuf> {
 pub fn ngram_model(dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join("story.ngram");
     fs::write(&path, include_str!("../../../sdk/templates/common/story.ngram"))?;
+    Ok(path)
+}
+
+/// Writes a model for `scripted`: after this text in the prompt, that is said.
+pub fn script(dir: &Path, name: &str, lines: &[(&str, &str)]) -> io::Result<PathBuf> {
+    let path = dir.join(format!("{name}.script"));
+    let line = |(after, say): &(&str, &str)| serde_json::json!({"after": after, "say": say}).to_string() + "\n";
+    fs::write(&path, lines.iter().map(line).collect::<String>())?;
     Ok(path)
 }
 
