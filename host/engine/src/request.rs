@@ -56,6 +56,21 @@ pub struct GenerateRequest {
     pub control_text: bool,
     /// `Some(k)`: [`Event::Prompt`] tells the log-probability of each token of the prompt and the `k` best alternatives there.
     pub prompt_logprobs: Option<u32>,
+    /// Who goes first where requests wait.
+    pub priority: Priority,
+}
+
+/// Before whom a request goes while it waits for its turn. What is computed already is not interrupted, and who waits longer rises.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// After the others: work that nobody watches.
+    Low,
+    /// In the order of arrival.
+    #[default]
+    Normal,
+    /// Before the others.
+    High,
 }
 
 impl GenerateRequest {
@@ -73,6 +88,7 @@ impl GenerateRequest {
             reasoning: None,
             control_text: false,
             prompt_logprobs: None,
+            priority: Priority::Normal,
         }
     }
 }

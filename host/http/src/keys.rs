@@ -13,6 +13,7 @@ use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use onebit_engine::Priority;
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -91,6 +92,9 @@ pub struct KeyEntry {
     requests_per_minute: Option<NonZeroU32>,
     tokens_per_minute: Option<NonZeroU32>,
     concurrent: Option<NonZeroU32>,
+    /// Whose requests go first where requests wait.
+    #[serde(default)]
+    pub priority: Priority,
 }
 
 impl KeyEntry {
@@ -188,13 +192,14 @@ mod tests {
 
     #[test]
     fn entries_are_read_with_their_limits() {
-        let text =
-            entry("a", "1", "scope = \"admin\"") + &entry("b", "2", "scope = \"inference\"\nrequests_per_minute = 3\nconcurrent = 1");
+        let text = entry("a", "1", "scope = \"admin\"")
+            + &entry("b", "2", "scope = \"inference\"\nrequests_per_minute = 3\nconcurrent = 1\npriority = \"low\"");
         let entries = parse(&text).unwrap();
         assert_eq!(entries[0].scope, Scope::Admin);
         assert_eq!(entries[0].limits(), Limits::default());
         assert_eq!(entries[1].sha256, hash(b"2"));
         assert_eq!((entries[1].limits().requests_per_minute, entries[1].limits().concurrent), (NonZeroU32::new(3), NonZeroU32::new(1)));
+        assert_eq!((entries[0].priority, entries[1].priority), (Priority::Normal, Priority::Low));
         assert!(parse("").unwrap().is_empty());
         assert_eq!(parse(&format!("\u{feff}{}", text.replace('\n', "\r\n"))).unwrap().len(), 2);
     }

@@ -20,7 +20,8 @@ fn key(user: &User, args: &[&str], file: &Path) -> crate::support::Said {
 fn a_new_key_is_shown_once_and_only_its_hash_is_kept() {
     let user = User::new();
     let file = user.home().join("keys.toml");
-    let said = key(&user, &["new", "ann", "--requests-per-minute", "60", "--concurrent", "2"], &file).ends_with_code(0);
+    let said =
+        key(&user, &["new", "ann", "--requests-per-minute", "60", "--concurrent", "2", "--priority", "low"], &file).ends_with_code(0);
     let secret = said.out.trim_end();
     assert!(secret.len() == 67 && secret.starts_with("ob-") && !said.err.contains(secret), "{}{}", said.out, said.err);
     let text = std::fs::read_to_string(&file).unwrap();
@@ -31,8 +32,7 @@ fn a_new_key_is_shown_once_and_only_its_hash_is_kept() {
     let list = key(&user, &["list"], &file).ends_with_code(0).out;
     assert!(list.contains("ann   inference  60") && list.contains("boss  admin"), "{list}");
     let json: serde_json::Value = serde_json::from_str(&key(&user, &["list", "--json"], &file).ends_with_code(0).out).unwrap();
-    let expected =
-        serde_json::json!({"name": "ann", "scope": "inference", "requests_per_minute": 60, "tokens_per_minute": null, "concurrent": 2});
+    let expected = serde_json::json!({"name": "ann", "scope": "inference", "requests_per_minute": 60, "tokens_per_minute": null, "concurrent": 2, "priority": "low"});
     assert_eq!(json["keys"][0], expected);
     key(&user, &["remove", "ann"], &file).ends_with_code(0);
     let list = key(&user, &["list"], &file).ends_with_code(0).out;
@@ -54,6 +54,7 @@ fn what_cannot_be_done_has_its_code_and_changes_nothing() {
         (&["new", "api_key"], 2),
         (&["new", "x", "--scope", "root"], 2),
         (&["new", "x", "--concurrent", "0"], 2),
+        (&["new", "x", "--priority", "highest"], 2),
         (&["remove", "bob"], 3),
     ] {
         let said = key(&user, args, &file).ends_with_code(code);

@@ -9,6 +9,7 @@ mod facts;
 mod pace;
 mod plan;
 mod prepare;
+mod queue;
 mod reply;
 mod running;
 mod scheduler;

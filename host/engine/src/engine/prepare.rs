@@ -14,7 +14,7 @@ use super::shared::Shared;
 use crate::backend::ForwardLimits;
 use crate::guide::{self, Guide, Lexicon};
 use crate::prompt::{self, Purpose};
-use crate::request::{EngineError, Event, GenerateRequest, Sampling, TokenId};
+use crate::request::{EngineError, Event, GenerateRequest, Priority, Sampling, TokenId};
 use crate::sampling;
 
 /// Stop strings a request may have, and bytes of all of them: each costs a little with every byte of the answer.
@@ -54,6 +54,8 @@ pub(crate) struct Job {
     pub(crate) control_text: bool,
     /// Alternatives to name for each token of the prompt.
     pub(crate) prompt_logprobs: Option<u32>,
+    /// Before whom it goes.
+    pub(crate) priority: Priority,
     /// Who asks.
     pub(crate) reply: Reply,
     /// When.
@@ -100,8 +102,9 @@ impl Preparer {
                 return;
             }
         };
-        let GenerateRequest { sampling, logprobs, stop, ignore_eos, control_text, prompt_logprobs, .. } = request;
-        let job = Job { prompt, limit, sampling, logprobs, stop, ignore_eos, guide, control_text, prompt_logprobs, reply, arrived };
+        let GenerateRequest { sampling, logprobs, stop, ignore_eos, control_text, prompt_logprobs, priority, .. } = request;
+        let job =
+            Job { prompt, limit, sampling, logprobs, stop, ignore_eos, guide, control_text, prompt_logprobs, priority, reply, arrived };
         // Without the engine's thread the job comes back and its reply answers for itself.
         drop(commands.send(Command::Submit(Box::new(job))));
     }

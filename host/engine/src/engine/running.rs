@@ -61,7 +61,7 @@ struct Scored {
 impl Running {
     /// Gives a job its slot and says so. What its first token may be is found out while the prompt is computed.
     pub(crate) fn start(job: Job, order: u64, desk: &Desk) -> Self {
-        let Job { prompt, limit, sampling, logprobs, stop, ignore_eos, guide, control_text, prompt_logprobs, mut reply, arrived } = job;
+        let Job { prompt, limit, sampling, logprobs, stop, ignore_eos, guide, control_text, prompt_logprobs, mut reply, arrived, .. } = job;
         let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
         reply.event(Event::Started { prompt_tokens });
         Self {

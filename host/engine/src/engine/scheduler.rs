@@ -5,7 +5,6 @@
 //! [`Running`]), and the rest goes on. Only a broken plugin or a fault of our own ends all: then every request is told, and the engine
 //! refuses from there on instead of guessing.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +16,7 @@ use super::facts::Tokens;
 use super::pace::{Pace, STEP};
 use super::plan::{Pending, Share, plan};
 use super::prepare::Job;
+use super::queue::Queue;
 use super::running::{Running, Tools};
 use super::shared::Shared;
 use crate::backend::{Fault, Forward, ForwardLimits, Rows};
@@ -62,7 +62,7 @@ pub(crate) struct Scheduler {
     shared: Arc<Shared>,
     tokens: Arc<Tokens>,
     inbox: Receiver<Command>,
-    waiting: VecDeque<Job>,
+    waiting: Queue,
     /// Index = sequence.
     slots: Vec<Option<Running>>,
     admitted: u64,
@@ -87,7 +87,7 @@ impl Scheduler {
             pieces: Pieces::new(tokens.share()),
             tokens,
             inbox,
-            waiting: VecDeque::new(),
+            waiting: Queue::default(),
             slots: (0..limits.sequences.max(1)).map(|_| None).collect(),
             admitted: 0,
             pace: Pace::default(),
@@ -150,7 +150,7 @@ impl Scheduler {
     /// Waits a moment for requests that come together with the first: computed in one batch all of them are done sooner than one after the
     /// other, and their answers stay in step. The moment is a small part of what the first will take anyway, so nobody notices it.
     fn gather(&mut self) {
-        let rows: usize = self.waiting.iter().map(|job| job.prompt.len()).sum();
+        let rows = self.waiting.rows();
         // Woken for something else.
         if rows == 0 {
             return;
@@ -170,28 +170,20 @@ impl Scheduler {
 
     fn hear(&mut self, command: Command) {
         match command {
-            Command::Submit(job) => self.waiting.push_back(*job),
+            Command::Submit(job) => self.waiting.enter(*job),
             Command::Wake => {}
         }
     }
 
-    /// Takes out what was cancelled, then fills free slots in the order of arrival.
+    /// Takes out what was cancelled, then fills free slots in the order of the queue.
     fn reap(&mut self) -> Result<(), EngineError> {
-        if self.waiting.iter().any(|job| job.reply.is_cancelled()) {
-            for job in std::mem::take(&mut self.waiting) {
-                if job.reply.is_cancelled() {
-                    job.reply.end(Event::Failed(EngineError::Cancelled));
-                } else {
-                    self.waiting.push_back(job);
-                }
-            }
-        }
+        self.waiting.reap();
         for slot in 0..self.slots.len() {
             if self.slots[slot].as_ref().is_some_and(|running| running.reply.is_cancelled()) {
                 self.end(slot, Event::Failed(EngineError::Cancelled))?;
             }
             if self.slots[slot].is_none()
-                && let Some(job) = self.waiting.pop_front()
+                && let Some(job) = self.waiting.next(Instant::now())
             {
                 self.admitted += 1;
                 self.shared.active.fetch_add(1, Ordering::Relaxed);
@@ -376,7 +368,7 @@ impl Scheduler {
             self.shared.active.fetch_sub(1, Ordering::Relaxed);
             running.reply.end(Event::Failed(error.clone()));
         }
-        for job in self.waiting.drain(..) {
+        for job in self.waiting.drain() {
             job.reply.end(Event::Failed(error.clone()));
         }
     }

@@ -1,4 +1,5 @@
-//! A lease that counts for its call: every answer that is made with it, in whatever dialect, is counted and can be cancelled.
+//! A lease that counts for its call: every answer that is made with it, in whatever dialect, is counted, can be cancelled, and waits with the
+//! priority of its key.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +42,8 @@ impl Leased for Held {
         self.lease.queue_position()
     }
 
-    fn generate(&self, request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
+    fn generate(&self, mut request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
+        request.priority = self.call.caller.priority();
         async move {
             let events = self.call.unless_cancelled(self.lease.generate(request)).await?;
             let answer = Arc::new(Answer(Mutex::new(Some(events))));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use onebit_engine::Priority;
 
 use super::keys::Key;
 use super::meter::Meter;
@@ -32,6 +33,11 @@ impl Caller {
     /// The name of the key.
     pub(crate) fn name(&self) -> Option<&str> {
         self.key.as_ref().map(|key| key.name.as_str())
+    }
+
+    /// Before whom its requests go where requests wait.
+    pub(crate) fn priority(&self) -> Priority {
+        self.key.as_ref().map_or(Priority::default(), |key| key.priority)
     }
 
     /// The books of the key.

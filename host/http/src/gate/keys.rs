@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
+use onebit_engine::Priority;
 use subtle::{Choice, ConstantTimeEq};
 
 use super::hosts::Via;
@@ -19,6 +20,7 @@ pub(crate) struct Key {
     pub(crate) name: String,
     hash: Hash,
     pub(crate) scope: Scope,
+    pub(crate) priority: Priority,
     pub(crate) meter: Arc<Meter>,
 }
 
@@ -30,13 +32,13 @@ impl std::fmt::Debug for Key {
 
 impl Key {
     pub(super) fn new(name: &str, hash: Hash, scope: Scope, limits: Limits) -> Self {
-        Self { name: name.to_owned(), hash, scope, meter: Arc::new(Meter::new(limits)) }
+        Self { name: name.to_owned(), hash, scope, priority: Priority::default(), meter: Arc::new(Meter::new(limits)) }
     }
 
     /// An entry of the file as it is now; a key that was there under this name keeps its books.
     fn read(entry: &KeyEntry, before: Option<&KeySet>) -> Arc<Self> {
         let known = before.and_then(|keys| keys.iter().find(|key| key.name == entry.name));
-        let key = Self::new(&entry.name, entry.sha256, entry.scope, entry.limits());
+        let key = Self { priority: entry.priority, ..Self::new(&entry.name, entry.sha256, entry.scope, entry.limits()) };
         let Some(known) = known else { return Arc::new(key) };
         known.meter.set(entry.limits());
         Arc::new(Self { meter: Arc::clone(&known.meter), ..key })

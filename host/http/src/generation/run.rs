@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use onebit_engine::{Constraint, Event, FinishReason, GenerateRequest, Prompt, Reasoning, TokenOut};
+use onebit_engine::{Constraint, Event, FinishReason, GenerateRequest, Priority, Prompt, Reasoning, TokenOut};
 
 use super::tally::Tally;
 use super::wishes::Wishes;
@@ -99,6 +99,8 @@ impl Job {
             }),
             control_text: marks.is_some() || self.reading.tools.is_some(),
             prompt_logprobs: self.prompt_logprobs,
+            // The lease knows whose it is.
+            priority: Priority::default(),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use onebit_engine::GenerateRequest;
+use onebit_engine::Priority;
 use onebit_http::{HttpConfig, ServeError, Server, keys};
 use serde_json::json;
 
@@ -70,6 +71,22 @@ async fn a_key_opens_what_its_scope_says() {
     assert_eq!(ask(&server, "nobody").await.status, 401);
     let by_header = raw(server.port(), &request("GET", "/v1/models", &[("x-api-key", "user")], b"")).await;
     assert_eq!(by_header.status, 200);
+}
+
+#[tokio::test]
+async fn requests_wait_with_the_priority_of_their_key() {
+    let file = KeyFile::new(&[
+        ("batch", "inference", "priority = \"low\""),
+        ("desk", "inference", "priority = \"high\""),
+        ("any", "inference", ""),
+    ]);
+    let script = Script::new(greeting);
+    let server = serve_with(&script, file.config()).await;
+    for key in ["batch", "desk", "any"] {
+        assert_eq!(ask(&server, key).await.status, 200, "{key}");
+    }
+    let asked: Vec<_> = script.asked().iter().map(|request| request.priority).collect();
+    assert_eq!(asked, [Priority::Low, Priority::High, Priority::Normal]);
 }
 
 #[tokio::test]

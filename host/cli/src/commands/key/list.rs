@@ -30,9 +30,15 @@ fn run(file: KeyFile, matches: &ArgMatches) -> Result<(), Failure> {
             limit(limits.requests_per_minute),
             limit(limits.tokens_per_minute),
             limit(limits.concurrent),
+            shown(entry.priority),
         ]
     });
-    output::line(output::table(&["name", "scope", "requests/min", "tokens/min", "at a time"], rows))
+    output::line(output::table(&["name", "scope", "requests/min", "tokens/min", "at a time", "priority"], rows))
+}
+
+/// As the file has it.
+fn shown(priority: impl serde::Serialize) -> String {
+    json!(priority).as_str().unwrap_or_default().to_owned()
 }
 
 fn as_json(entry: &KeyEntry) -> serde_json::Value {
@@ -43,5 +49,6 @@ fn as_json(entry: &KeyEntry) -> serde_json::Value {
         "requests_per_minute": limits.requests_per_minute,
         "tokens_per_minute": limits.tokens_per_minute,
         "concurrent": limits.concurrent,
+        "priority": entry.priority,
     })
 }

@@ -29,7 +29,12 @@ pub(super) static SUB: Sub = Sub {
         let limits = LIMITS.iter().map(|(flag, field, help)| {
             Arg::new(*field).long(*flag).value_name("N").value_parser(value_parser!(u32).range(1..)).help(*help)
         });
-        command.arg(name_argument()).arg(scope).args(limits)
+        let priority = Arg::new("priority")
+            .long("priority")
+            .value_name("low|normal|high")
+            .value_parser(["low", "normal", "high"])
+            .help("Whose requests go first where requests wait [default: normal]");
+        command.arg(name_argument()).arg(scope).args(limits).arg(priority)
     },
     run,
 };
@@ -52,6 +57,9 @@ fn run(file: KeyFile, matches: &ArgMatches) -> Result<(), Failure> {
             if let Some(limit) = matches.get_one::<u32>(field) {
                 entry.insert(field, value(i64::from(*limit)));
             }
+        }
+        if let Some(priority) = matches.get_one::<String>("priority") {
+            entry.insert("priority", value(priority.as_str()));
         }
         written.push(entry);
         Ok(())

@@ -118,3 +118,25 @@ proptest! {
         prop_assert_eq!(engine.gauge().health(), crate::engine::Health::Serving);
     }
 }
+
+#[test]
+fn who_has_priority_goes_first_and_who_runs_is_not_interrupted() {
+    let toy = Toy { ends: false, per_batch: Duration::from_millis(2), ..Toy::new(1, 400) };
+    let engine = toy.start();
+    let runs = Stream::submit(&engine, 0, ask("runs", 100));
+    assert!(matches!(runs.next(), Event::Started { .. }));
+    // All events are said by the engine's thread, so one channel has them in their order.
+    let (send, order) = std::sync::mpsc::channel();
+    for (id, priority) in [(1, Priority::Low), (2, Priority::Normal), (3, Priority::High), (4, Priority::Normal), (5, Priority::High)] {
+        let send = send.clone();
+        let sink = move |event| {
+            if matches!(event, Event::Finished(_)) {
+                send.send(id).expect("somebody listens");
+            }
+        };
+        engine.submit(RequestId(id), GenerateRequest { priority, ..ask("waits", 3) }, Box::new(sink));
+    }
+    drop(send);
+    assert_eq!(runs.all().ids().len(), 100);
+    assert_eq!(order.iter().collect::<Vec<_>>(), [3, 5, 2, 4, 1]);
+}
