@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 use crate::app::request_id;
 use crate::errors::{ApiError, Kind, Reason};
 
+/// By which Anthropic's clients say which version of its API they speak.
+pub const ANTHROPIC_VERSION: &str = "anthropic-version";
+
 /// What Anthropic's libraries call `x-request-id`.
 static REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
@@ -32,13 +35,21 @@ impl Dialect {
     pub fn of(path: &str, headers: &HeaderMap) -> Self {
         let anthropic = path == "/v1/messages" || path.starts_with("/v1/messages/");
         let models = path == "/v1/models" || path.starts_with("/v1/models/");
-        if anthropic || (models && headers.contains_key("anthropic-version")) {
+        if anthropic || (models && headers.contains_key(ANTHROPIC_VERSION)) {
             Self::Anthropic
         } else if path == "/" || path.starts_with("/api/") {
             Self::Ollama
         } else {
             Self::OpenAi
         }
+    }
+
+    /// Of all requests that a path may have: of some, the headers decide.
+    pub fn all_of(path: &str) -> Vec<Self> {
+        let versioned = HeaderMap::from_iter([(HeaderName::from_static(ANTHROPIC_VERSION), HeaderValue::from_static("2023-06-01"))]);
+        let mut all = vec![Self::of(path, &HeaderMap::new()), Self::of(path, &versioned)];
+        all.dedup();
+        all
     }
 }
 
@@ -66,7 +77,12 @@ pub async fn errors(request: Request, next: Next) -> Response {
 
 /// `{"type": "error", "error": {"type": …, "message": …}, "request_id": …}`.
 pub fn anthropic(error: &ApiError, request_id: &str) -> Value {
-    let type_ = match (error.kind, error.kind.row().status) {
+    json!({"type": "error", "error": {"type": anthropic_type(error.kind), "message": error.message}, "request_id": request_id})
+}
+
+/// Anthropic's word for a bad end.
+pub fn anthropic_type(kind: Kind) -> &'static str {
+    match (kind, kind.row().status) {
         (Kind::QueueFull | Kind::Draining | Kind::OutOfMemory, _) => "overloaded_error",
         (_, 401) => "authentication_error",
         (_, 403) => "permission_error",
@@ -75,8 +91,7 @@ pub fn anthropic(error: &ApiError, request_id: &str) -> Value {
         (_, 429) => "rate_limit_error",
         (_, 400..=499) => "invalid_request_error",
         _ => "api_error",
-    };
-    json!({"type": "error", "error": {"type": type_, "message": error.message}, "request_id": request_id})
+    }
 }
 
 /// `{"error": …}`.
@@ -105,5 +120,7 @@ mod tests {
         ] {
             assert_eq!(Dialect::of(path, headers), wanted, "{path}");
         }
+        assert_eq!(Dialect::all_of("/v1/models"), [Dialect::OpenAi, Dialect::Anthropic]);
+        assert_eq!(Dialect::all_of("/v1/messages"), [Dialect::Anthropic]);
     }
 }

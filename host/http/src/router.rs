@@ -9,7 +9,6 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
@@ -25,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::model_routes;
 use crate::ollama;
 use crate::openai::{self, chat, completions, embeddings};
-use crate::openapi::Verb::{Get, Post};
+use crate::openapi::Verb::{Delete, Get, Post};
 use crate::openapi::{self, Routes};
 use crate::responses;
 
@@ -38,8 +37,16 @@ pub fn router(app: App, gate: Arc<Gate>) -> Router {
         .ask(Post, "/v1/chat/completions", chat::handle, openai::openapi::chat())
         .ask(Post, "/v1/completions", completions::handle, openai::openapi::completions())
         .ask(Post, "/v1/embeddings", embeddings::handle, openai::openapi::embeddings())
-        .tell(Get, "/v1/models", model_routes::list, openai::openapi::models())
-        .tell(Get, "/v1/models/{*id}", model_routes::one, openai::openapi::model_of_id())
+        .ask(Post, "/v1/responses", responses::create::handle, responses::openapi::create())
+        .ask(Post, "/v1/responses/input_tokens", responses::count::handle, responses::openapi::count())
+        .tell(Get, "/v1/responses/{id}", responses::stored::one, responses::openapi::one())
+        .tell(Delete, "/v1/responses/{id}", responses::stored::delete, responses::openapi::delete())
+        .tell(Post, "/v1/responses/{id}/cancel", responses::stored::cancel, responses::openapi::cancel())
+        .tell(Get, "/v1/responses/{id}/input_items", responses::stored::input_items, responses::openapi::input_items())
+        .ask(Post, "/v1/messages", anthropic::messages::handle, anthropic::openapi::messages())
+        .ask(Post, "/v1/messages/count_tokens", anthropic::count::handle, anthropic::openapi::count())
+        .tell(Get, "/v1/models", model_routes::list, model_routes::list_described())
+        .tell(Get, "/v1/models/{*id}", model_routes::one, model_routes::one_described())
         .ask(Post, "/api/chat", ollama::chat::handle, ollama::openapi::chat())
         .ask(Post, "/api/generate", ollama::generate::handle, ollama::openapi::generate())
         .ask(Post, "/api/embed", ollama::embed::embed, ollama::openapi::embed())
@@ -66,17 +73,9 @@ pub fn router(app: App, gate: Arc<Gate>) -> Router {
         .tell(Get, "/metrics", health::metrics, openapi::metrics())
         .publish("/openapi.json");
     // Those that ask a model: bounded by the caller's limits, listed while they run, refused in a shutdown.
-    let asking = asking
-        .route("/v1/messages", post(anthropic::messages::handle))
-        .route("/v1/messages/count_tokens", post(anthropic::count::handle))
-        .route("/v1/responses", post(responses::create::handle))
-        .route("/v1/responses/input_tokens", post(responses::count::handle))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&gate), gate::begin));
+    let asking = asking.route_layer(middleware::from_fn_with_state(Arc::clone(&gate), gate::begin));
     telling
         .merge(asking)
-        .route("/v1/responses/{id}", get(responses::stored::one).delete(responses::stored::delete))
-        .route("/v1/responses/{id}/cancel", post(responses::stored::cancel))
-        .route("/v1/responses/{id}/input_items", get(responses::stored::input_items))
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)

@@ -9,6 +9,7 @@ pub mod count;
 mod events;
 pub mod messages;
 pub mod model_list;
+pub mod openapi;
 mod reply;
 mod request;
 mod tools;

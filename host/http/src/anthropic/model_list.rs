@@ -6,9 +6,12 @@ use crate::errors::ApiError;
 use crate::models::ModelCard;
 
 /// Anthropic's default.
-const PAGE: usize = 20;
+pub const PAGE: usize = 20;
 /// Anthropic's limit.
-const MAX_PAGE: usize = 1000;
+pub const MAX_PAGE: usize = 1000;
+
+/// What every model here is.
+pub const LIFECYCLE: &str = "active";
 
 /// Which page is wanted.
 #[derive(Debug, Default, Deserialize)]
@@ -33,7 +36,7 @@ impl From<ModelCard> for ModelInfo {
         let created = i64::try_from(card.created).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
         // A time no calendar has is no time that a model came.
         let created = created.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        Self { r#type: "model", display_name: card.id.clone(), id: card.id, created_at: created.to_string(), lifecycle: "active" }
+        Self { r#type: "model", display_name: card.id.clone(), id: card.id, created_at: created.to_string(), lifecycle: LIFECYCLE }
     }
 }
 

@@ -124,6 +124,9 @@ impl From<&Tally> for Usage {
     }
 }
 
+/// The reasons that [`stop`] has.
+pub const STOP_REASONS: &[&str] = &["stop_sequence", "end_turn", "max_tokens", "tool_use"];
+
 /// `stop_reason` and `stop_sequence`. A stop string of the manifest's is the model's own end: the client did not ask for it.
 pub fn stop<'a>(end: &'a End, asked: &[String]) -> (&'static str, Option<&'a str>) {
     match end {

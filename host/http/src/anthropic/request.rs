@@ -11,7 +11,9 @@ use crate::generation::{SamplingWishes, Wishes, check_stops};
 use crate::openai::{common, format};
 
 /// Anthropic's limit.
-const LEAST_BUDGET: u32 = 1024;
+pub(super) const LEAST_BUDGET: u32 = 1024;
+/// Words for how much to think.
+pub(super) const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh", "max"];
 
 /// Fields that would change the answer, and what to do instead. Empty lists and objects ask for nothing.
 const REFUSED: &[(&str, &str)] = &[
@@ -126,10 +128,10 @@ fn budget(thinking: &Fields<'_>, max_tokens: Option<u32>) -> Result<u32, ApiErro
 fn effort(config: &Fields<'_>) -> Result<Option<String>, ApiError> {
     match config.string("effort")? {
         None => Ok(None),
-        Some(word @ ("low" | "medium" | "high" | "xhigh" | "max")) => Ok(Some(word.to_owned())),
+        Some(word) if EFFORTS.contains(&word) => Ok(Some(word.to_owned())),
         Some(other) => {
             let shown: String = other.chars().take(40).collect();
-            let message = format!("\"output_config.effort\" is {shown:?}; it must be \"low\", \"medium\", \"high\", \"xhigh\" or \"max\"");
+            let message = format!("\"output_config.effort\" is {shown:?}; it must be one of {EFFORTS:?}");
             Err(ApiError::invalid("output_config.effort", message))
         }
     }

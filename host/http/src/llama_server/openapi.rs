@@ -96,14 +96,14 @@ pub fn props() -> Description {
         .must("bos_token", or_null(text("")))
         .must("eos_token", or_null(text("")))
         .must("build_info", text(""));
-    Description::new(TAG, "What serves a model; loads it if need be").query("model", WHICH).answer("Props", answer)
+    Description::new(TAG, "What serves a model; loads it if need be").query("model", text(WHICH)).answer("Props", answer)
 }
 
 /// `GET /slots`.
 pub fn slots() -> Description {
     let slot = record("").must("id", amount("")).must("n_ctx", amount("")).must("is_processing", flag(""));
     Description::new(TAG, "The places for requests of a model; loads it if need be")
-        .query("model", WHICH)
+        .query("model", text(WHICH))
         .answer("Slots", list(slot.into(), ""))
 }
 

@@ -98,19 +98,17 @@ pub fn thinking(fields: &Fields<'_>) -> Result<Thinking, ApiError> {
     Ok(Thinking { budget, ..thinking })
 }
 
+/// What [`effort_of`] knows.
+pub const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+
 /// A word for how much to think.
 pub fn effort_of(param: &str, word: &str) -> Result<Thinking, ApiError> {
     match word {
         "none" => Ok(Thinking { wanted: Some(false), ..Thinking::default() }),
-        "minimal" | "low" | "medium" | "high" | "xhigh" | "max" => {
-            Ok(Thinking { wanted: Some(true), effort: Some(word.to_owned()), ..Thinking::default() })
-        }
+        effort if EFFORTS.contains(&effort) => Ok(Thinking { wanted: Some(true), effort: Some(effort.to_owned()), ..Thinking::default() }),
         other => {
             let shown: String = other.chars().take(40).collect();
-            Err(ApiError::invalid(
-                param,
-                format!("{param:?} is {shown:?}; it must be \"none\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\" or \"max\""),
-            ))
+            Err(ApiError::invalid(param, format!("{param:?} is {shown:?}; it must be one of {EFFORTS:?}")))
         }
     }
 }

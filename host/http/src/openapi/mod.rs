@@ -19,11 +19,12 @@ use utoipa::openapi::path::{HttpMethod, Paths};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApiBuilder};
 
-pub use describe::{ADMIN, CHATTING, Description};
+pub use describe::{ADMIN, CHATTING, Description, event, event_of};
 pub use own::{document, health, metrics, ready, request_cancel, requests};
 
 use crate::app::App;
-use crate::errors::ROWS;
+use crate::dialect::anthropic_type;
+use crate::errors::{ROWS, Row};
 use shapes::{Shape, or_null, record, text, word};
 
 /// How a route is asked.
@@ -33,6 +34,8 @@ pub enum Verb {
     Get,
     /// Does.
     Post,
+    /// Takes away.
+    Delete,
 }
 
 /// Routes and the document of them.
@@ -82,12 +85,13 @@ impl Routes {
     pub fn publish(mut self, path: &str) -> (Router<App>, Router<App>) {
         self.describe(Verb::Get, path, document(), false);
         let info = InfoBuilder::new().title("onebit-host").version(env!("CARGO_PKG_VERSION")).description(Some(
-            "OpenAI's, Ollama's and llama-server's routes over any model that the host can serve. Fields that a request has beside the \
+            "OpenAI's, Anthropic's, Ollama's and llama-server's routes over any model that the host can serve. Fields that a request has beside the \
              documented ones are ignored, unless they would change the answer: those are refused by name.",
         ));
         let key = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("x-api-key", "The same key, in another header")));
         let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        let components = self.shapes.schema("Error", error()).schema("OllamaError", ollama_error());
+        let errors = [("Error", error()), ("AnthropicError", anthropic_error()), ("OllamaError", ollama_error())];
+        let components = errors.into_iter().fold(self.shapes, |shapes, (name, shape)| shapes.schema(name, shape));
         let none: [&str; 0] = [];
         let document = OpenApiBuilder::new()
             .info(info.build())
@@ -111,6 +115,7 @@ impl Verb {
         match self {
             Self::Get => MethodFilter::GET,
             Self::Post => MethodFilter::POST,
+            Self::Delete => MethodFilter::DELETE,
         }
     }
 
@@ -118,6 +123,7 @@ impl Verb {
         match self {
             Self::Get => HttpMethod::Get,
             Self::Post => HttpMethod::Post,
+            Self::Delete => HttpMethod::Delete,
         }
     }
 
@@ -125,15 +131,14 @@ impl Verb {
         match self {
             Self::Get => "get",
             Self::Post => "post",
+            Self::Delete => "delete",
         }
     }
 }
 
 /// OpenAI's error object, with the types and codes that the table of errors has.
 fn error() -> Shape {
-    let mut types: Vec<&str> = ROWS.iter().map(|row| row.type_).collect();
-    types.sort_unstable();
-    types.dedup();
+    let types = types(|row| row.type_);
     let codes: Vec<&str> = ROWS.iter().map(|row| row.code).collect();
     let inside = record("")
         .must("message", text("What happened, to what, and what to do next"))
@@ -141,6 +146,22 @@ fn error() -> Shape {
         .must("param", or_null(text("The field at fault")))
         .must("code", word(&codes, ""));
     record("").must("error", inside.into()).into()
+}
+
+/// Anthropic's, which is also the last event of a stream that broke off.
+fn anthropic_error() -> Shape {
+    let inside = record("")
+        .must("type", word(&types(|row| anthropic_type(row.kind)), ""))
+        .must("message", text("What happened, to what, and what to do next"));
+    record("").must("type", word(&["error"], "")).must("error", inside.into()).must("request_id", text("As in the headers")).into()
+}
+
+/// The words that a dialect has for the rows.
+fn types(word: impl Fn(&Row) -> &'static str) -> Vec<&'static str> {
+    let mut types: Vec<&str> = ROWS.iter().map(word).collect();
+    types.sort_unstable();
+    types.dedup();
+    types
 }
 
 fn ollama_error() -> Shape {

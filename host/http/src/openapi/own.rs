@@ -44,7 +44,7 @@ pub fn health(public: bool) -> Description {
 /// `GET /readyz`.
 pub fn ready() -> Description {
     Description::new(HEALTH, "The real state of the workers; with a name, 200 only while that model is loaded and answers")
-        .query("model", "A model or an alias of one")
+        .query("model", text("A model or an alias of one"))
         .answer("Ready", readiness())
         .status(
             503,

@@ -100,7 +100,15 @@ pub fn map(of: Shape, about: &str) -> Shape {
 
 /// Members under names of a form, so many at most.
 pub fn map_of(of: Shape, names: &str, most: usize, about: &str) -> Shape {
-    let names = ObjectBuilder::new().schema_type(Type::String).pattern(Some(names));
+    bounded_map(of, plain(Type::String, "").pattern(Some(names)), most, about)
+}
+
+/// Members under names of up to so many characters, so many at most.
+pub fn map_under(of: Shape, longest_name: usize, most: usize, about: &str) -> Shape {
+    bounded_map(of, plain(Type::String, "").max_length(Some(longest_name)), most, about)
+}
+
+fn bounded_map(of: Shape, names: ObjectBuilder, most: usize, about: &str) -> Shape {
     plain(Type::Object, about)
         .additional_properties(Some(AdditionalProperties::RefOr(of)))
         .property_names(Some(names.build()))
@@ -122,6 +130,17 @@ pub fn anything(about: &str) -> Shape {
 pub fn either(shapes: impl IntoIterator<Item = Shape>, about: &str) -> Shape {
     let description = (!about.is_empty()).then_some(about);
     shapes.into_iter().fold(AnyOfBuilder::new().description(description), AnyOfBuilder::item).into()
+}
+
+/// The only one of them, or any.
+pub fn one_of(shapes: impl IntoIterator<Item = Shape>) -> Shape {
+    let mut shapes: Vec<Shape> = shapes.into_iter().collect();
+    if shapes.len() == 1 { shapes.remove(0) } else { either(shapes, "") }
+}
+
+/// Always `null`.
+pub fn nothing(about: &str) -> Shape {
+    plain(Type::Null, about).into()
 }
 
 /// A shape that the document has under a name.
@@ -178,6 +197,11 @@ impl Record {
     /// A member of an answer that is not always there, and not `null` where it is.
     pub fn sometimes(self, name: &str, shape: Shape) -> Self {
         Self(self.0.property(name, shape))
+    }
+
+    /// Whatever else there is: what a client sent comes back with all its members.
+    pub fn and_others(self) -> Self {
+        Self(self.0.additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(true))))
     }
 
     /// A request that works where the model exists.

@@ -14,6 +14,13 @@ use crate::fields::Fields;
 use crate::openai::messages::arguments;
 use crate::template::conversation::{Conversation, Message, Role, ToolCall};
 
+/// Types of parts with a text: of messages, which may also hold a refusal, of what a function returned, of what was thought.
+pub(super) const SAID: &[&str] = &["input_text", "output_text", "text", REFUSAL];
+pub(super) const RETURNED: &[&str] = &["input_text", "output_text", "text"];
+pub(super) const THOUGHT: &[&str] = &["reasoning_text"];
+/// Has its text under its own name.
+pub(super) const REFUSAL: &str = "refusal";
+
 /// Reads items into messages, one after the other.
 #[derive(Debug, Default)]
 pub struct Turns {
@@ -70,7 +77,7 @@ impl Turns {
             }
             None => return Err(fields.missing("role", "\"user\", \"assistant\", \"system\" or \"developer\"")),
         };
-        let content = texts(fields, "content", &["input_text", "output_text", "text", "refusal"])?;
+        let content = texts(fields, "content", SAID)?;
         let content = content.ok_or_else(|| fields.missing("content", "a text or a list of parts"))?;
         match (self.messages.last_mut(), role) {
             (Some(last), Role::System) if last.role == Role::System => {
@@ -104,7 +111,7 @@ impl Turns {
 
     fn output(&mut self, fields: &Fields<'_>) -> Result<(), ApiError> {
         let id = fields.string("call_id")?.ok_or_else(|| fields.missing("call_id", "the id of the call that this answers"))?;
-        let output = texts(fields, "output", &["input_text", "output_text", "text"])?;
+        let output = texts(fields, "output", RETURNED)?;
         let output = output.ok_or_else(|| fields.missing("output", "what the function returned, as a text"))?;
         let name = self.called.get(id).cloned();
         self.messages.push(Message { name, tool_call_id: Some(id.to_owned()), ..Message::text(Role::Tool, output) });
@@ -113,7 +120,7 @@ impl Turns {
 
     fn thought(&mut self, fields: &Fields<'_>) -> Result<(), ApiError> {
         // A summary is for people; it is not what the model thought.
-        if let Some(text) = texts(fields, "content", &["reasoning_text"])? {
+        if let Some(text) = texts(fields, "content", THOUGHT)? {
             let reasoning = self.reasoning.get_or_insert_default();
             if !reasoning.is_empty() {
                 reasoning.push('\n');
@@ -145,7 +152,7 @@ fn text<'a>(path: &str, part: &'a Value, kinds: &[&str]) -> Result<&'a str, ApiE
     let fields = Fields::inside(object, path);
     match fields.string("type")? {
         Some(kind) if kinds.contains(&kind) => {
-            let name = if kind == "refusal" { kind } else { "text" };
+            let name = if kind == REFUSAL { kind } else { "text" };
             fields.string(name)?.ok_or_else(|| fields.missing(name, "a string"))
         }
         Some(other) => {

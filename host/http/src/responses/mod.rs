@@ -12,6 +12,7 @@ pub mod create;
 mod events;
 mod input;
 mod object;
+pub mod openapi;
 mod request;
 mod store;
 pub mod stored;

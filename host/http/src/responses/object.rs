@@ -54,6 +54,9 @@ pub enum Stage<'a> {
     Cancelled,
 }
 
+/// What [`Head::response`] says of where a response is.
+pub const STATUSES: &[&str] = &["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"];
+
 /// The object.
 #[derive(Debug, Serialize)]
 pub struct Response<'a> {
@@ -197,6 +200,9 @@ impl Head {
         })
     }
 }
+
+/// What [`failure`] says.
+pub const FAILURES: &[&str] = &["rate_limit_exceeded", "invalid_prompt", "server_error"];
 
 /// OpenAI's few words for what can go wrong in the middle.
 fn failure(error: &ApiError) -> &'static str {

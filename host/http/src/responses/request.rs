@@ -15,11 +15,11 @@ use crate::openai::{common, format};
 use crate::template::conversation::Conversation;
 
 /// OpenAI's limit.
-const MAX_TOP_LOGPROBS: u32 = 20;
+pub(super) const MAX_TOP_LOGPROBS: u32 = 20;
 /// OpenAI's limits for `metadata`.
-const MAX_PAIRS: usize = 16;
-const MAX_KEY: usize = 64;
-const MAX_TEXT: usize = 512;
+pub(super) const MAX_PAIRS: usize = 16;
+pub(super) const MAX_KEY: usize = 64;
+pub(super) const MAX_TEXT: usize = 512;
 
 /// A field that would change the answer and is not carried out: the values that ask for nothing, and what to do instead.
 struct Refused(&'static str, fn(&Value) -> bool, &'static str);
@@ -40,7 +40,7 @@ fn empty(value: &Value) -> bool {
 }
 
 /// Values of `include` that are known. All but the log-probabilities are about tools that are not here, or about what is told anyway.
-const INCLUDE: &[&str] = &[
+pub(super) const INCLUDE: &[&str] = &[
     LOGPROBS,
     "reasoning.encrypted_content",
     "file_search_call.results",
@@ -51,6 +51,9 @@ const INCLUDE: &[&str] = &[
     "code_interpreter_call.outputs",
 ];
 const LOGPROBS: &str = "message.output_text.logprobs";
+
+/// How long a summary of the thinking is to be, which is not made.
+pub(super) const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
 
 /// A request.
 #[derive(Debug)]
@@ -180,9 +183,9 @@ fn thinking(fields: &Fields<'_>) -> Result<Thinking, ApiError> {
     let Some(object) = fields.object("reasoning")? else { return Ok(Thinking::default()) };
     let inside = Fields::inside(object, "reasoning");
     for name in ["summary", "generate_summary"] {
-        if inside.string(name)?.is_some_and(|word| !["auto", "concise", "detailed"].contains(&word)) {
+        if inside.string(name)?.is_some_and(|word| !SUMMARIES.contains(&word)) {
             let path = inside.path(name);
-            let message = format!("{path:?} must be \"auto\", \"concise\" or \"detailed\"");
+            let message = format!("{path:?} must be one of {SUMMARIES:?}");
             return Err(ApiError::invalid(path, message));
         }
     }

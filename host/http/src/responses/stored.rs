@@ -15,9 +15,9 @@ use crate::app::App;
 use crate::errors::{ApiError, Kind};
 
 /// OpenAI's default.
-const PAGE: usize = 20;
+pub(super) const PAGE: usize = 20;
 /// OpenAI's limit.
-const MAX_PAGE: usize = 100;
+pub(super) const MAX_PAGE: usize = 100;
 
 type Id = Result<Path<String>, PathRejection>;
 

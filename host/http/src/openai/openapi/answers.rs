@@ -110,7 +110,8 @@ fn usage() -> Shape {
         .into()
 }
 
-fn timings() -> Shape {
+/// How long an answer took.
+pub fn timings() -> Shape {
     record("Of several answers computed side by side, the longest")
         .must("queue_ms", measure(""))
         .must("prefill_ms", measure(""))

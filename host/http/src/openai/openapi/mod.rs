@@ -3,8 +3,8 @@
 mod answers;
 mod requests;
 
-pub use answers::token;
-pub use requests::{function, messages, sampling, stop, tools};
+pub use answers::{model as model_object, models as model_objects, timings, token};
+pub use requests::{arguments, function, messages, sampling, schema, stop, tools};
 
 use super::embeddings::MAX_INPUTS;
 use crate::errors::Kind;
@@ -48,19 +48,6 @@ pub fn embeddings() -> Description {
         .body("EmbeddingRequest", body)
         .computes()
         .answer("Embeddings", answers::embeddings())
-}
-
-/// `GET /v1/models`.
-pub fn models() -> Description {
-    Description::new(TAG, "The models that can be asked for").answer("Models", answers::models())
-}
-
-/// `GET /v1/models/{id}`.
-pub fn model_of_id() -> Description {
-    Description::new(TAG, "One of them")
-        .path("id", "Its name or an alias; may hold slashes")
-        .answer("Model", answers::model())
-        .ends(&[Kind::UnknownModel])
 }
 
 /// The model asked for.

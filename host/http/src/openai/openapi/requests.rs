@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::chat::MAX_TOP_LOGPROBS;
+use super::super::chat::{EFFORTS, MAX_TOP_LOGPROBS};
 use super::super::common::MAX_BIASES;
 use super::super::completions::{DEFAULT_MAX_TOKENS, MAX_LOGPROBS};
 use super::super::format::{MAX_BYTES, MAX_CHOICES as MAX_CHOICE_TEXTS};
@@ -75,7 +75,6 @@ pub fn stop() -> Shape {
 pub fn messages() -> Shape {
     let part = |kind: &str| new("").must("type", word(&[kind], "")).must(kind, text("")).into();
     let content = || either([text(""), list_of(either([part("text"), part("refusal")], ""), 1..=usize::MAX, "")], "");
-    let arguments = || either([text(""), any_object("")], "A JSON object, as such or written as a string");
     let function = || new("").must("name", text("")).may("arguments", arguments()).into();
     let call = || new("").may("id", text("")).may("type", word(&["function"], "")).must("function", function()).into();
     let said = |roles: &[&str]| new("").must("role", word(roles, "")).may("name", text(""));
@@ -96,12 +95,11 @@ pub fn tools(record: Record) -> Record {
     let tool = new("").may("type", word(&["function"], "")).must("function", function("parameters").into());
     let named = new("").must("name", text(""));
     let choice = new("").may("type", word(&["function"], "")).must("function", named.into());
-    let efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
     record
         .may("tools", list_of(tool.into(), 0..=MAX_TOOLS, "Functions that the model may call, each under its own name"))
         .may("tool_choice", either([word(&["none", "auto", "required", "any"], ""), choice.into()], "Whether one must be called"))
         .may("parallel_tool_calls", flag("More than one call in an answer"))
-        .may("reasoning_effort", word(&efforts, ""))
+        .may("reasoning_effort", word(EFFORTS, ""))
         .may("thinking_budget_tokens", count(0..=u32::MAX, "Tokens of reasoning at most"))
         .may("chat_template_kwargs", any_object("Variables for the chat template"))
 }
@@ -114,9 +112,18 @@ pub fn function(schema: &str) -> Record {
         .may(schema, any_object("A JSON schema of the arguments"))
 }
 
+/// A JSON schema.
+pub fn schema() -> Shape {
+    either([any_object(""), flag(""), text("")], "A JSON schema, as such or written as a string")
+}
+
+/// The arguments of a call that was made.
+pub fn arguments() -> Shape {
+    either([text(""), any_object("")], "A JSON object, as such or written as a string")
+}
+
 /// What the answer must look like: one of these fields at most.
 fn format(record: Record) -> Record {
-    let schema = || either([any_object(""), flag(""), text("")], "A JSON schema, as such or written as a string");
     let long = |about: &str| text_of(0..=MAX_BYTES, about);
     let choice = || list_of(text_of(1..=usize::MAX, ""), 0..=MAX_CHOICE_TEXTS, "The answer is one of these");
     let kind = |kind: &str| new("").must("type", word(&[kind], ""));
