@@ -100,7 +100,10 @@ pub fn check_stops(param: &str, stops: &[&str]) -> Result<(), ApiError> {
             ));
         }
         if text.len() > MAX_STOP_BYTES {
-            return Err(ApiError::invalid(param, format!("a stop string has {} bytes; at most {MAX_STOP_BYTES} are allowed", text.len())));
+            return Err(ApiError::invalid(
+                param,
+                format!("{param:?} holds a string of {} bytes; at most {MAX_STOP_BYTES} are allowed", text.len()),
+            ));
         }
     }
     Ok(())

@@ -39,7 +39,8 @@ pub async fn one(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let id = id_of(id)?;
-    if query.is_ok_and(|Query(query)| query.stream.is_some_and(|word| word != "false")) {
+    let Query(query) = query.map_err(|_| ApiError::invalid("stream", "the query cannot be read; it may have stream"))?;
+    if query.stream.is_some_and(|word| word != "false") {
         return Err(ApiError::unsupported(
             "stream",
             "a kept response is not told as a stream; ask for it again until its status is not \"queued\" or \"in_progress\"",

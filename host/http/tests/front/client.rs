@@ -47,6 +47,14 @@ impl Answer {
         named.map(|(name, data)| (name.to_owned(), serde_json::from_str(data).unwrap())).collect()
     }
 
+    /// The events of a stream as OpenAPI sees them: their fields. Comments are none.
+    pub fn fields_of_events(&self) -> Vec<Value> {
+        let text = self.text();
+        let frames = text.split("\n\n").filter(|frame| !frame.is_empty() && !frame.starts_with(':'));
+        let field = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), Value::from(value))).unwrap();
+        frames.map(|frame| frame.lines().map(field).collect()).collect()
+    }
+
     /// `error.code` after checking that it is a whole error object.
     pub fn code(&self) -> String {
         let body = self.json();

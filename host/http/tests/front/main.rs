@@ -11,6 +11,7 @@ mod chat;
 mod client;
 mod completions;
 mod connections;
+mod documented;
 mod drain;
 mod embeddings;
 mod gate;

@@ -13,36 +13,36 @@ use super::script::{PIECES, Script, ServerHandle, Step, config, facts, full, gre
 const PATH: &str = "/v1/responses";
 
 /// A server that keeps responses, in a folder that goes with it.
-struct Keeping {
-    server: ServerHandle,
+pub struct Keeping {
+    pub server: ServerHandle,
     folder: TempDir,
 }
 
 impl Keeping {
-    async fn serve(script: &Script) -> Self {
+    pub async fn serve(script: &Script) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = serve_with(script, keeping(&folder)).await;
         Self { server, folder }
     }
 
-    fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.server.port()
     }
 
-    async fn ask(&self, more: Value) -> Answer {
+    pub async fn ask(&self, more: Value) -> Answer {
         post(self.port(), PATH, &body(more)).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Answer {
         get(self.port(), &format!("{PATH}/{path}")).await
     }
 
-    async fn send(&self, method: &str, path: &str) -> Answer {
+    pub async fn send(&self, method: &str, path: &str) -> Answer {
         raw(self.port(), &request(method, &format!("{PATH}/{path}"), &[], b"")).await
     }
 
     /// Asks until the response has this status.
-    async fn until(&self, id: &str, status: &str) -> Value {
+    pub async fn until(&self, id: &str, status: &str) -> Value {
         let mut last = Value::Null;
         for _ in 0..1000 {
             last = self.get(id).await.json();

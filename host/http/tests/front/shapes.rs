@@ -72,7 +72,14 @@ impl<'d> Shapes<'d> {
             Value::String(text) => {
                 let spelled = shape["pattern"].as_str().is_none_or(|pattern| matches(pattern, text));
                 let out = beyond("minLength", "maxLength", text.chars().count() as f64);
-                if out || !spelled { wrong("not such a string") } else { None }
+                if out || !spelled {
+                    return wrong("not such a string");
+                }
+                let inside = shape.get("contentSchema")?;
+                match serde_json::from_str(text) {
+                    Ok(held) => self.misfit(inside, &held, at),
+                    Err(_) => wrong("holds no JSON"),
+                }
             }
             Value::Array(items) => {
                 if beyond("minItems", "maxItems", items.len() as f64) {
@@ -95,6 +102,9 @@ impl<'d> Shapes<'d> {
         }
         members.iter().find_map(|(name, value)| {
             let at = format!("{at}.{name}");
+            if shape["propertyNames"]["maxLength"].as_u64().is_some_and(|most| name.chars().count() as u64 > most) {
+                return Some(format!("{at} has a name that is too long"));
+            }
             if let Some(pattern) = shape["propertyNames"]["pattern"].as_str().filter(|pattern| !matches(pattern, name)) {
                 return Some(format!("{at} is not spelled {pattern}"));
             }
@@ -143,7 +153,7 @@ impl<'d> Shapes<'d> {
                     _ => {}
                 }
             }
-            all.push(json!(""));
+            all.extend([json!(""), json!(" \n")]);
             all.extend(one["maxLength"].as_u64().map(|most| json!("a".repeat(most as usize + 1))));
             if let Some(items) = one.get("items") {
                 all.push(json!([]));
@@ -155,6 +165,9 @@ impl<'d> Shapes<'d> {
                 all.push(
                     (0..=most).map(|number| (member(number), self.sample(&one["additionalProperties"]))).collect::<Map<_, _>>().into(),
                 );
+            }
+            if let Some(most) = one["propertyNames"]["maxLength"].as_u64() {
+                all.push(json!({"a".repeat(most as usize + 1): self.sample(&one["additionalProperties"])}));
             }
             if one["additionalProperties"].is_object() {
                 all.push(json!({"no number": self.sample(&one["additionalProperties"])}));
@@ -179,8 +192,11 @@ fn first_type(shape: &Value) -> &str {
     shape["type"].as_str().or_else(|| shape["type"][0].as_str()).unwrap_or("string")
 }
 
-/// Patterns of the form `^[…]+$`.
+/// Patterns of the form `^[…]+$`, and `\S`.
 fn matches(pattern: &str, text: &str) -> bool {
+    if pattern == r"\S" {
+        return text.contains(|c: char| !c.is_whitespace());
+    }
     let class = pattern.strip_prefix("^[").and_then(|rest| rest.strip_suffix("]+$")).unwrap_or_else(|| panic!("the pattern {pattern}"));
     let class: Vec<char> = class.chars().collect();
     let in_range = |c: char| class.windows(3).any(|part| part[1] == '-' && (part[0]..=part[2]).contains(&c));
