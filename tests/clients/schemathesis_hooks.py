@@ -1,5 +1,6 @@
-"""Makes cases quick and lets them reach the model: most name one that exists, and answers are short."""
+"""Makes cases quick and lets them reach what they are about: most name a model that exists, or a response that was kept; answers are short."""
 
+import collections
 import json
 import os
 
@@ -8,6 +9,8 @@ import schemathesis
 MODEL = os.environ["MODEL"]
 TOKENS = 8
 ANSWERS = 2
+# Ids of the last responses, which may be deleted meanwhile.
+KEPT = collections.deque(maxlen=4)
 
 
 def shorten(fields, name, most):
@@ -17,16 +20,36 @@ def shorten(fields, name, most):
         fields[name] = most
 
 
+def kept(name):
+    """A response in place of this name. Names of one character stay what they are: nothing that is there."""
+    return KEPT[len(name) % len(KEPT)] if KEPT and isinstance(name, str) and len(name) > 1 else name
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    if case.operation.path == "/v1/responses" and response.status_code == 200 and "json" in response.headers["content-type"][0]:
+        KEPT.append(response.json()["id"])
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
+    if case.operation.path.startswith("/v1/responses/{id}"):
+        case.path_parameters["id"] = kept(case.path_parameters["id"])
     body = case.body
     if not isinstance(body, dict):
         return
-    # Names of one character stay what they are: no such model.
     if isinstance(body.get("model"), str) and len(body["model"]) != 1:
         body["model"] = MODEL
     path = case.operation.path
-    if path.startswith("/v1/"):
+    if path.startswith("/v1/responses"):
+        shorten(body, "max_output_tokens", TOKENS)
+        if "previous_response_id" in body:
+            body["previous_response_id"] = kept(body["previous_response_id"])
+    elif path.startswith("/v1/messages"):
+        # Where it is missing, that is what the case is about.
+        if "max_tokens" in body:
+            shorten(body, "max_tokens", TOKENS)
+    elif path.startswith("/v1/"):
         # The two names mean the same, and different numbers under them are refused: not always, or nothing else would be tried.
         if "max_completion_tokens" not in body:
             shorten(body, "max_tokens", TOKENS)
