@@ -32,6 +32,11 @@ pub fn text_like(pattern: &str, most: usize, about: &str) -> Shape {
     plain(Type::String, about).pattern(Some(pattern)).max_length(Some(most)).into()
 }
 
+/// A string that begins so; `beginning` has nothing that a pattern reads otherwise.
+pub fn text_beginning(beginning: &str, about: &str) -> Shape {
+    plain(Type::String, about).pattern(Some(format!("^{beginning}"))).into()
+}
+
 /// A string that holds something of another type.
 pub fn holding(content: &str, shape: Shape) -> Shape {
     plain(Type::String, "").content_media_type(content).content_schema(Some(shape)).into()

@@ -15,7 +15,7 @@ use crate::fields::Fields;
 use crate::formats::Tool;
 
 /// All versions begin so.
-const LEFT_OUT: &str = "web_search";
+pub(super) const LEFT_OUT: &str = "web_search";
 const BETWEEN: &str = "__";
 
 /// What may be called.

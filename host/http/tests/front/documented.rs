@@ -22,6 +22,7 @@ const CALLS: &[&str] = &[
     "</think>",
     "One moment.",
     "\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>",
+    "\n<tool_call>\n{\"name\": \"team__run\", \"arguments\": {}}\n</tool_call>",
 ];
 
 /// Holds answers of a server against its document, and notes which of the documented events there were.
@@ -55,14 +56,18 @@ fn asked(path: &str, stream: bool) -> Value {
         RESPONSES => json!({
             "model": "demo", "stream": stream, "instructions": "Be brief.", "metadata": {"a": "b"}, "max_output_tokens": 100,
             "input": [{"role": "user", "content": [{"type": "input_text", "text": "Weather?", "mine": 1}]}, {"type": "reasoning", "content": "Hm."}],
-            "tools": [{"type": "function", "name": "weather", "description": null, "parameters": schema, "strict": true}],
+            "tools": [
+                {"type": "function", "name": "weather", "description": null, "parameters": schema, "strict": true},
+                {"type": "namespace", "name": "team", "mine": 1, "tools": [{"type": "function", "name": "run", "mine": 1}]},
+                {"type": "web_search_preview"}
+            ],
             "tool_choice": {"type": "function", "name": "weather", "mine": 1}, "text": {"format": {"type": "text", "mine": 1}},
             "reasoning": {"effort": "low", "summary": "auto"}, "include": ["message.output_text.logprobs"], "top_logprobs": 2
         }),
         _ => json!({
             "model": "demo", "max_tokens": 100, "stream": stream, "stop_sequences": ["asked"],
             "messages": [{"role": "user", "content": "Weather?"}],
-            "tools": [{"name": "weather", "input_schema": schema}]
+            "tools": [{"name": "weather", "input_schema": schema}, {"name": "team__run", "input_schema": {}}]
         }),
     }
 }
@@ -122,6 +127,7 @@ async fn every_documented_event_comes_and_fits_whatever_is_said_and_however_it_e
 #[tokio::test]
 async fn whole_answers_fit_whatever_is_said_and_however_it_ends() {
     let cut = Script::new(|_: &GenerateRequest| says(&["Hi"], FinishReason::Length));
+    let mut in_namespaces = 0;
     for script in [thinker(CALLS), Script::new(greeting), cut, Script::new(half)] {
         let server = Keeping::serve(&script).await;
         let holder = Holder::of(&server).await;
@@ -131,9 +137,11 @@ async fn whole_answers_fit_whatever_is_said_and_however_it_ends() {
             assert_eq!(counted.status, 200, "{}", counted.text());
             holder.holds("POST", count, &counted);
         }
-        let demanded = post(server.port(), RESPONSES, &asked(RESPONSES, false)).await;
-        holder.holds("POST", RESPONSES, &demanded);
+        let whole = post(server.port(), RESPONSES, &asked(RESPONSES, false)).await;
+        holder.holds("POST", RESPONSES, &whole);
+        in_namespaces += whole.text().matches("\"namespace\":\"team\"").count();
     }
+    assert_eq!(in_namespaces, 1);
 }
 
 #[tokio::test]
@@ -157,6 +165,7 @@ async fn kept_responses_fit_at_every_time_of_their_lives() {
     let next = server
         .ask(json!({"previous_response_id": id, "input": [{"type": "function_call", "call_id": "1", "name": "f", "arguments": {}},
         {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "4"}]},
+        {"type": "function_call", "call_id": "2", "namespace": "team", "name": "run", "arguments": null},
         {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}, {"role": "user", "content": ""}]}))
         .await;
     assert_eq!(next.status, 200, "{}", next.text());

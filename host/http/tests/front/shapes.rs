@@ -125,7 +125,7 @@ impl<'d> Shapes<'d> {
         match first_type(shape) {
             "boolean" => json!(true),
             "integer" | "number" => shape.get("minimum").cloned().unwrap_or(json!(1)),
-            "string" => json!("a"),
+            "string" => shape["pattern"].as_str().and_then(beginning).unwrap_or("a").into(),
             "array" if shape["minItems"].as_u64().is_some_and(|least| least > 0) => json!([self.sample(&shape["items"])]),
             "array" => json!([]),
             _ => self.sample_object(shape),
@@ -192,13 +192,21 @@ fn first_type(shape: &Value) -> &str {
     shape["type"].as_str().or_else(|| shape["type"][0].as_str()).unwrap_or("string")
 }
 
-/// Patterns of the form `^[…]+$`, and `\S`.
+/// Patterns of the form `^[…]+$`, `^word`, and `\S`.
 fn matches(pattern: &str, text: &str) -> bool {
     if pattern == r"\S" {
         return text.contains(|c: char| !c.is_whitespace());
+    }
+    if let Some(word) = beginning(pattern) {
+        return text.starts_with(word);
     }
     let class = pattern.strip_prefix("^[").and_then(|rest| rest.strip_suffix("]+$")).unwrap_or_else(|| panic!("the pattern {pattern}"));
     let class: Vec<char> = class.chars().collect();
     let in_range = |c: char| class.windows(3).any(|part| part[1] == '-' && (part[0]..=part[2]).contains(&c));
     !text.is_empty() && text.chars().all(|c| class.contains(&c) || in_range(c))
+}
+
+/// The word of a pattern of the form `^word`.
+fn beginning(pattern: &str) -> Option<&str> {
+    pattern.strip_prefix('^').filter(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }

@@ -41,6 +41,7 @@ pub fn item() -> Shape {
     let message = kind("message").must("role", word(&["assistant"], "")).must("content", list(said(), ""));
     let call = kind("function_call")
         .must("call_id", text("To be sent back with the result"))
+        .sometimes("namespace", text("Where the function is in one"))
         .must("name", text(""))
         .must("arguments", text("A JSON object, written as a string"));
     either([reasoning, message, call].map(Shape::from), "")

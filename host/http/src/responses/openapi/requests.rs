@@ -4,11 +4,13 @@ use serde_json::json;
 
 use super::super::conversation::{REFUSAL, RETURNED, SAID, THOUGHT};
 use super::super::request::{INCLUDE, MAX_KEY, MAX_PAIRS, MAX_TEXT, MAX_TOP_LOGPROBS, SUMMARIES};
+use super::super::tools::LEFT_OUT;
 use crate::chat::functions::MAX_TOOLS;
 use crate::openai::chat::EFFORTS;
 use crate::openai::openapi::{arguments, function, model, sampling, schema};
 use crate::openapi::shapes::{
-    Record, Shape, anything, count, either, flag, list, list_of, map_under, measure, nothing, one_of, or_null, record, text, text_of, word,
+    Record, Shape, anything, count, either, flag, list, list_of, map_under, measure, nothing, one_of, or_null, record, text,
+    text_beginning, text_of, word,
 };
 
 /// Where a part of the request stands.
@@ -95,7 +97,12 @@ pub fn items(place: Place) -> Vec<Shape> {
         either([text(""), list(one_of([part(&with_text, "text")].into_iter().chain(refusal)), "")], "")
     };
     let message = place.item("message").must("role", word(&["user", "assistant", "system", "developer"], "")).must("content", texts(SAID));
-    let call = place.item("function_call").must("call_id", text("")).must("name", text("")).may("arguments", arguments());
+    let call = place
+        .item("function_call")
+        .must("call_id", text(""))
+        .may("namespace", text(""))
+        .must("name", text(""))
+        .may("arguments", arguments());
     let output =
         place.item("function_call_output").must("call_id", text("Which call this is the result of")).must("output", texts(RETURNED));
     let thought = place.item("reasoning").may("summary", anything("Not looked at")).may("content", texts(THOUGHT));
@@ -103,7 +110,17 @@ pub fn items(place: Place) -> Vec<Shape> {
 }
 
 fn tools(place: Place) -> Shape {
-    let tool = place.shape(function("parameters").must("type", word(&["function"], "")));
+    let function = || place.shape(function("parameters").must("type", word(&["function"], "")));
+    let namespace = record("")
+        .must("type", word(&["namespace"], ""))
+        .must("name", text("Before each function's name: the two and what is between them are as long as a name may be"))
+        .may("description", text("Of all of them"))
+        .may("tools", list(function(), ""));
+    let search = record("").must("type", text_beginning(LEFT_OUT, "Left out: there is none, and it is not repeated"));
+    let tool = match place {
+        Place::Request => either([function(), place.shape(namespace), search.into()], ""),
+        Place::Answer => either([function(), place.shape(namespace)], ""),
+    };
     list_of(tool, 0..=MAX_TOOLS, "Functions that the model may call, each under its own name")
 }
 
