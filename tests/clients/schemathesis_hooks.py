@@ -27,7 +27,8 @@ def kept(name):
 
 @schemathesis.hook
 def after_call(context, case, response):
-    if case.operation.path == "/v1/responses" and response.status_code == 200 and "json" in response.headers["content-type"][0]:
+    made = case.operation.path == "/v1/responses" and case.method == "POST" and response.status_code == 200
+    if made and "json" in response.headers["content-type"][0]:
         KEPT.append(response.json()["id"])
 
 
