@@ -216,6 +216,14 @@ fn facts(parts: &[Gguf]) -> Result<Facts, onebit_weights::GgufError> {
     })
 }
 
+/// All files of a model whose first is at `path`.
+pub(crate) fn parts(path: &Path) -> Vec<PathBuf> {
+    match Part::of(path) {
+        Some(part) => (1..=part.count).map(|number| part.sibling(number)).collect(),
+        None => vec![path.to_owned()],
+    }
+}
+
 /// `stem-00002-of-00003.gguf`.
 struct Part {
     path: PathBuf,

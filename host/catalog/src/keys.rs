@@ -14,6 +14,8 @@ pub enum Kind {
     AnyText,
     /// One text or a list of texts.
     Texts,
+    /// One text or a list of texts of at least one character each, be it white space.
+    Stops,
     /// A whole number within the two bounds, both included.
     Integer(i64, i64),
     /// A number within the two bounds, both included.
@@ -81,7 +83,7 @@ pub const KEYS: &[Key] = &[
     key("defaults.presence_penalty", Kind::Number(-100.0, 100.0)),
     key("defaults.frequency_penalty", Kind::Number(-100.0, 100.0)),
     key("defaults.seed", Kind::Integer(0, i64::MAX)),
-    key("defaults.stop", Kind::Texts),
+    key("defaults.stop", Kind::Stops),
     key("defaults.max_tokens", POSITIONS),
     key("defaults.context", POSITIONS),
     key("defaults.slots", Kind::Integer(1, 4096)),
@@ -155,13 +157,18 @@ fn check_value(kind: Kind, value: &Value) -> Result<(), String> {
     let not = |what: &str| Err(format!("must be {what}, this is {}", value.kind()));
     match (kind, value) {
         (Kind::Text, Value::Text(text)) if text.trim().is_empty() => Err("must not be empty; leave the key out instead".into()),
-        (Kind::Text | Kind::AnyText | Kind::Texts, Value::Text(_)) => Ok(()),
+        (Kind::Stops, Value::Text(text)) if text.is_empty() => Err("must not be empty; leave the key out instead".into()),
+        (Kind::Text | Kind::AnyText | Kind::Texts | Kind::Stops, Value::Text(_)) => Ok(()),
         (Kind::Text | Kind::AnyText, _) => not("a text"),
-        (Kind::Texts | Kind::Names, Value::List(list)) => list.iter().try_for_each(|item| {
-            let kind = if kind == Kind::Names { Kind::Name } else { Kind::Text };
+        (Kind::Texts | Kind::Stops | Kind::Names, Value::List(list)) => list.iter().try_for_each(|item| {
+            let kind = match (kind, &item.value) {
+                (Kind::Names, _) => Kind::Name,
+                (Kind::Stops, Value::Text(_)) => Kind::Stops,
+                _ => Kind::Text,
+            };
             check_value(kind, &item.value).map_err(|message| format!("has an entry that {message}"))
         }),
-        (Kind::Texts, _) => not("a text or a list of texts"),
+        (Kind::Texts | Kind::Stops, _) => not("a text or a list of texts"),
         (Kind::Names, _) => not("a list of texts"),
         (Kind::Integer(low, high), Value::Integer(number)) => match (low..=high).contains(number) {
             true => Ok(()),
@@ -250,6 +257,8 @@ mod tests {
             ("[defaults]\nkeep_alive = \"soon\"", "m.toml:2: `defaults.keep_alive` "),
             ("[model]\nsha256 = \"abc\"", "m.toml:2: `model.sha256` must be the 64 hexadecimal digits of a SHA-256; this has 3 characters"),
             ("aliases = [\"a b\"]", "m.toml:1: `aliases` has an entry that "),
+            ("[defaults]\nstop = [\"\"]", "m.toml:2: `defaults.stop` has an entry that must not be empty; leave the key out instead"),
+            ("[defaults]\nstop = [[\"a\"]]", "m.toml:2: `defaults.stop` has an entry that must be a text, this is a list"),
             ("[model]\nfile = \"\"", "m.toml:2: `model.file` must not be empty; leave the key out instead"),
         ] {
             let found = problems(text);

@@ -63,6 +63,30 @@ pub struct Defaults {
     pub keep_alive: Option<KeepAlive>,
 }
 
+impl Defaults {
+    /// These, and where they say nothing those.
+    pub fn over(self, those: Self) -> Self {
+        Self {
+            temperature: self.temperature.or(those.temperature),
+            top_k: self.top_k.or(those.top_k),
+            top_p: self.top_p.or(those.top_p),
+            min_p: self.min_p.or(those.min_p),
+            typical_p: self.typical_p.or(those.typical_p),
+            repetition_penalty: self.repetition_penalty.or(those.repetition_penalty),
+            penalty_window: self.penalty_window.or(those.penalty_window),
+            presence_penalty: self.presence_penalty.or(those.presence_penalty),
+            frequency_penalty: self.frequency_penalty.or(those.frequency_penalty),
+            seed: self.seed.or(those.seed),
+            stop: if self.stop.is_empty() { those.stop } else { self.stop },
+            max_tokens: self.max_tokens.or(those.max_tokens),
+            context: self.context.or(those.context),
+            slots: self.slots.or(those.slots),
+            threads: self.threads.or(those.threads),
+            keep_alive: self.keep_alive.or(those.keep_alive),
+        }
+    }
+}
+
 /// How messages become a prompt, where the model file's own word is not wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Chat {

@@ -69,7 +69,12 @@ impl Places {
     pub fn manifest_dirs(&self) -> Vec<PathBuf> {
         let system = ["/usr/lib/onebit/models.d", "/usr/local/lib/onebit/models.d", "/run/onebit/models.d", "/etc/onebit/models.d"];
         let beside = self.prefix.iter().map(|prefix| prefix.join("share/onebit/manifests"));
-        distinct(beside.chain(system.map(PathBuf::from)).chain(self.config.iter().map(|dir| dir.join("models.d"))))
+        distinct(beside.chain(system.map(PathBuf::from)).chain(self.own_manifests()))
+    }
+
+    /// The user's own folder of manifests.
+    pub fn own_manifests(&self) -> Option<PathBuf> {
+        self.config.as_ref().map(|dir| dir.join("models.d"))
     }
 
     /// Folders of plugins, searched in this order.

@@ -15,6 +15,7 @@ use crate::calls::{Call, Calls};
 use crate::errors::ApiError;
 use crate::metrics::Metrics;
 use crate::models::{Leased, Models};
+use crate::ollama::arrivals::Arrivals;
 use crate::reload::Watched;
 use crate::responses::Responses;
 use crate::template::Renderer;
@@ -30,6 +31,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// What is kept, and what is made in the background.
     pub responses: Arc<Responses>,
+    /// Where model files come in; `None` = nowhere.
+    pub(crate) arrivals: Option<Arc<Arrivals>>,
     /// For reading bodies.
     pub limits: Arc<BodyLimits>,
     /// Requests that ask models now.

@@ -45,6 +45,11 @@ impl BodyLimits {
         Self { max_bytes, timeout, budget: Arc::new(Semaphore::new(budget_units)), budget_units }
     }
 
+    /// For all of a body to arrive.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Reads a whole body and parses it into an object.
     pub async fn read_object(&self, headers: &HeaderMap, body: Body) -> Result<Object, ApiError> {
         check_encoding(headers)?;
@@ -115,7 +120,8 @@ impl BodyLimits {
     }
 }
 
-fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+/// Refuses what was packed on its way.
+pub fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     for value in headers.get_all(header::CONTENT_ENCODING) {
         let named = String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase();
         if !named.is_empty() && named != "identity" {

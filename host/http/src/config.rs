@@ -1,5 +1,6 @@
 //! What a server may be told, with the defaults. Checked as a whole before anything is opened.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -77,6 +78,16 @@ pub struct KeepResponses {
     pub max_bytes: u64,
 }
 
+/// How model files come to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrivals {
+    /// The folder that they come into.
+    pub models_dir: PathBuf,
+    /// The program, with its first arguments, that gets a model by a name: the name is its last argument. It tells of its progress in lines of
+    /// JSON on standard output.
+    pub pull: Vec<OsString>,
+}
+
 /// All settings of the HTTP front.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpConfig {
@@ -110,6 +121,8 @@ pub struct HttpConfig {
     pub drain_timeout: Duration,
     /// How responses of `/v1/responses` are kept; `None` = they are not.
     pub responses: Option<KeepResponses>,
+    /// How model files come; `None` = they do not.
+    pub arrivals: Option<Arrivals>,
     /// The program that runs chat templates when its first argument is [`crate::template::ROLE`]; `None` = this very program.
     pub renderer: Option<PathBuf>,
 }
@@ -132,6 +145,7 @@ impl Default for HttpConfig {
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
             responses: None,
+            arrivals: None,
             renderer: None,
         }
     }

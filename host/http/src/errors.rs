@@ -20,6 +20,7 @@
 //! | `ForeignHost` | 403 | invalid_request_error | host_not_allowed | uses a configured name, or configures this one |
 //! | `ForeignOrigin` | 403 | invalid_request_error | origin_not_allowed | configures the page's origin |
 //! | `Scope` | 403 | invalid_request_error | insufficient_scope | uses a key with the scope that the message names |
+//! | `Protected` | 403 | invalid_request_error | model_protected | chooses another name, or changes the file that the message names |
 //! | `UnknownModel` | 404 | invalid_request_error | model_not_found | picks a model of `/v1/models` |
 //! | `UnknownResponse` | 404 | invalid_request_error | response_not_found | asks without it |
 //! | `UnknownRoute` | 404 | invalid_request_error | unknown_url | picks a route that exists |
@@ -32,14 +33,16 @@
 //! | `Cancelled` | 499 | invalid_request_error | request_cancelled | nothing; somebody with the right to ended it |
 //! | `Internal` | 500 | server_error | internal_error | reports it with the request id |
 //! | `ConstraintFailed` | 500 | server_error | constraint_failed | asks for a simpler format |
-//! | `StoreFailed` | 500 | server_error | store_failed | sends `store: false`, or looks at the server's disk |
+//! | `StoreFailed` | 500 | server_error | store_failed | looks at the server's disk and folders; of a response: sends `store: false` |
 //! | `WorkerFailed` | 502 | server_error | worker_failed | repeats the request; the worker is restarted |
 //! | `PluginFailed` | 502 | server_error | plugin_failed | reads the plugin's sentence |
+//! | `PullFailed` | 502 | server_error | pull_failed | repeats the request, which goes on where it stopped; or reads why |
 //! | `LoadFailed` | 503 | server_error | model_load_failed | reads why; `onebit-host explain MODEL` tells more |
 //! | `Unservable` | 503 | server_error | model_unservable | runs `onebit-host explain MODEL` |
 //! | `OutOfMemory` | 503 | server_error | out_of_memory | waits, or unloads another model |
 //! | `QueueFull` | 503 | server_error | queue_full | waits as long as `Retry-After` says |
 //! | `Draining` | 503 | server_error | shutting_down | waits for the next start |
+//! | `NoSpace` | 507 | server_error | no_space | frees some space on the server's disk |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +69,7 @@ pub enum Kind {
     ForeignHost,
     ForeignOrigin,
     Scope,
+    Protected,
     UnknownModel,
     UnknownResponse,
     UnknownRoute,
@@ -81,11 +85,13 @@ pub enum Kind {
     StoreFailed,
     WorkerFailed,
     PluginFailed,
+    PullFailed,
     LoadFailed,
     Unservable,
     OutOfMemory,
     QueueFull,
     Draining,
+    NoSpace,
 }
 
 /// How one [`Kind`] looks on the wire.
@@ -126,6 +132,7 @@ pub static ROWS: &[Row] = &[
     row(Kind::ForeignHost, 403, REQUEST, "host_not_allowed", None),
     row(Kind::ForeignOrigin, 403, REQUEST, "origin_not_allowed", None),
     row(Kind::Scope, 403, REQUEST, "insufficient_scope", None),
+    row(Kind::Protected, 403, REQUEST, "model_protected", None),
     row(Kind::UnknownModel, 404, REQUEST, "model_not_found", None),
     row(Kind::UnknownResponse, 404, REQUEST, "response_not_found", None),
     row(Kind::UnknownRoute, 404, REQUEST, "unknown_url", None),
@@ -142,11 +149,13 @@ pub static ROWS: &[Row] = &[
     row(Kind::StoreFailed, 500, SERVER, "store_failed", None),
     row(Kind::WorkerFailed, 502, SERVER, "worker_failed", Some(1)),
     row(Kind::PluginFailed, 502, SERVER, "plugin_failed", None),
+    row(Kind::PullFailed, 502, SERVER, "pull_failed", None),
     row(Kind::LoadFailed, 503, SERVER, "model_load_failed", None),
     row(Kind::Unservable, 503, SERVER, "model_unservable", None),
     row(Kind::OutOfMemory, 503, SERVER, "out_of_memory", Some(5)),
     row(Kind::QueueFull, 503, SERVER, "queue_full", Some(1)),
     row(Kind::Draining, 503, SERVER, "shutting_down", Some(5)),
+    row(Kind::NoSpace, 507, SERVER, "no_space", None),
 ];
 
 impl Kind {
@@ -271,7 +280,7 @@ mod tests {
             let line = format!("//! | `{:?}` | {} | {} | {} |", row.kind, row.status, row.type_, row.code);
             assert!(prose.contains(&line), "missing in the prose: {line}");
         }
-        assert_eq!(ROWS.len(), Kind::Draining as usize + 1);
+        assert_eq!(ROWS.len(), Kind::NoSpace as usize + 1);
         assert!(
             ROWS.iter()
                 .all(|row| StatusCode::from_u16(row.status).is_ok_and(|status| status.is_client_error() || status.is_server_error()))

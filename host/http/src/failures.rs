@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use onebit_engine::EngineError;
-use onebit_worker::{HostError, WorkerError};
+use onebit_worker::{HostError, ShelfError, WorkerError};
 
 use crate::errors::{ApiError, Kind, unknown_model};
 
@@ -24,7 +24,22 @@ impl From<HostError> for ApiError {
             }
             HostError::Deadline { .. } => Self::new(Kind::LoadFailed, message).retry_after(Some(AFTER_A_DEADLINE)),
             HostError::Worker(error) => error.into(),
+            HostError::Shelf(error) => error.into(),
             _ => Self::new(Kind::Internal, message),
+        }
+    }
+}
+
+impl From<ShelfError> for ApiError {
+    fn from(error: ShelfError) -> Self {
+        let message = error.to_string();
+        match error {
+            ShelfError::Name { .. } => Self::invalid("model", message),
+            ShelfError::Refused { .. } => Self::new(Kind::InvalidValue, message),
+            ShelfError::Unknown(name) => unknown_model(&name, &[]),
+            ShelfError::Protected(_) => Self::new(Kind::Protected, message),
+            ShelfError::Io { error, .. } if error.kind() == std::io::ErrorKind::StorageFull => Self::new(Kind::NoSpace, message),
+            ShelfError::NoFolder | ShelfError::Io { .. } => Self::new(Kind::StoreFailed, message),
         }
     }
 }

@@ -7,11 +7,12 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use onebit_engine::{EmbedRequest, Embeddings, GenerateRequest, ModelFacts, Prompt, TokenId};
 use onebit_worker::{
-    Confinement, Host, HostError, KeepAlive, Lease, LeaseOptions, Lifecycle, ModelState, ModelSummary, WorkerState as Phase, WorkerStatus,
+    Confinement, Host, HostError, KeepAlive, Lease, LeaseOptions, Lifecycle, ModelState, ModelSummary, Recipe, WorkerState as Phase,
+    WorkerStatus,
 };
 
 use crate::errors::ApiError;
-use crate::models::{Defaults, Details, Events, Leased, ModelCard, Models, WorkerPhase, WorkerState};
+use crate::models::{Defaults, Details, Events, Leased, ModelCard, Models, Said, WorkerPhase, WorkerState};
 
 /// A [`Host`] for [`crate::Server`].
 #[derive(Clone)]
@@ -61,6 +62,27 @@ impl Models for HostModels {
 
     fn unload<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<bool, ApiError>> {
         async move { Ok(self.host.unload(model).await?) }.boxed()
+    }
+
+    fn make(&self, recipe: Recipe) -> BoxFuture<'_, Result<(), ApiError>> {
+        async move { Ok(self.host.make(recipe).await?) }.boxed()
+    }
+
+    fn copy<'a>(&'a self, source: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        async move { Ok(self.host.copy(source, name).await?) }.boxed()
+    }
+
+    fn remove<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        async move { Ok(self.host.remove(model).await?) }.boxed()
+    }
+
+    fn look_again(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        async move { Ok(self.host.look_again().await?) }.boxed()
+    }
+
+    fn said(&self, model: &str) -> Result<Said, ApiError> {
+        let ModelSummary { chat, defaults, .. } = self.host.model(model)?;
+        Ok(Said { chat, defaults })
     }
 
     fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>) {

@@ -8,6 +8,7 @@
 //! * A client that leaves ends its work: handlers own their generations, and are dropped with the connection. Only what was asked for in the
 //!   background goes on.
 //! * What is kept (responses, if the configuration wants it) is kept before it is told, and only its owner finds it.
+//! * Which models there are changes for admins only, and by the host. What has to be downloaded is, by a process of its own.
 //! * A client's text never becomes a control token of the chat template.
 //! * Who may call is decided before a body is read, and what a key's limits allow, for all dialects at one place (`gate`, `calls`).
 //! * Every answer says which plugin, version and device computed it (`system_fingerprint`, `x-onebit-*`).
@@ -45,7 +46,7 @@ mod router;
 mod serve;
 pub mod template;
 
-pub use config::{HttpConfig, KeepResponses, Listen, TlsFiles};
+pub use config::{Arrivals, HttpConfig, KeepResponses, Listen, TlsFiles};
 pub use host::HostModels;
 pub use models::Models;
 pub use serve::{ServeError, Server};

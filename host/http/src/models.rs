@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
-use onebit_worker::{Confinement, KeepAlive, Lifecycle};
+use onebit_worker::{Confinement, KeepAlive, Lifecycle, Recipe};
 
 use crate::errors::ApiError;
 
@@ -135,6 +135,15 @@ pub struct Defaults {
     pub reasoning_format: Option<String>,
 }
 
+/// A manifest's own words.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Said {
+    /// Templates and the system message.
+    pub chat: onebit_worker::Chat,
+    /// Sampling and limits.
+    pub defaults: onebit_worker::Defaults,
+}
+
 /// The events of one generation. Dropping it cancels the work.
 pub type Events = BoxStream<'static, Result<Event, ApiError>>;
 
@@ -154,6 +163,16 @@ pub trait Models: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Arc<dyn Leased>, ApiError>>;
     /// Ends the worker of a model once its running answers are done; false where none was loaded.
     fn unload<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<bool, ApiError>>;
+    /// Makes a model; the next request finds it.
+    fn make(&self, recipe: Recipe) -> BoxFuture<'_, Result<(), ApiError>>;
+    /// Gives a model a second name, under which it may be changed and removed by itself.
+    fn copy<'a>(&'a self, source: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), ApiError>>;
+    /// Removes a model.
+    fn remove<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<(), ApiError>>;
+    /// Looks at once which models there are; files may have come.
+    fn look_again(&self) -> BoxFuture<'_, Result<(), ApiError>>;
+    /// What a model's manifest says of its prompts and answers, in its own words.
+    fn said(&self, model: &str) -> Result<Said, ApiError>;
     /// Calls `observer` for what happens to workers from now on. It must be quick.
     fn observe(&self, observer: Box<dyn Fn(&Lifecycle) + Send + Sync>);
     /// What this kernel confines plugins with, and whether the configuration takes nothing less.

@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::model_routes;
 use crate::ollama;
 use crate::openai::{self, chat, completions, embeddings};
-use crate::openapi::Verb::{Delete, Get, Post};
+use crate::openapi::Verb::{Delete, Get, Head, Post};
 use crate::openapi::{self, Routes};
 use crate::responses;
 
@@ -56,6 +56,12 @@ pub fn router(app: App, gate: Arc<Gate>) -> Router {
         .tell(Get, "/api/tags", ollama::models::tags, ollama::openapi::tags())
         .tell(Get, "/api/ps", ollama::models::ps, ollama::openapi::ps())
         .tell(Post, "/api/show", ollama::show::handle, ollama::openapi::show())
+        .tell(Post, "/api/pull", ollama::pull::handle, ollama::openapi::pull())
+        .tell(Post, "/api/create", ollama::create::handle, ollama::openapi::create())
+        .tell(Post, "/api/copy", ollama::library::copy, ollama::openapi::copy())
+        .tell(Delete, "/api/delete", ollama::library::delete, ollama::openapi::delete())
+        .tell(Head, "/api/blobs/{digest}", ollama::upload::head, ollama::openapi::blob())
+        .tell(Post, "/api/blobs/{digest}", ollama::upload::post, ollama::openapi::upload())
         .ask(Post, "/tokenize", llama_server::tokens::tokenize, llama_server::openapi::tokenize())
         .ask(Post, "/detokenize", llama_server::tokens::detokenize, llama_server::openapi::detokenize())
         .ask(Post, "/apply-template", llama_server::tokens::apply_template, llama_server::openapi::apply_template())

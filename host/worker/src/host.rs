@@ -18,6 +18,7 @@ mod answers;
 mod config;
 mod error;
 mod launch;
+mod models;
 mod setbacks;
 mod summary;
 mod view;
@@ -61,6 +62,8 @@ struct Inner {
     /// One choice at a time for each model.
     choosing: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     setbacks: Setbacks,
+    /// One change of the models at a time.
+    changing: Mutex<()>,
     /// Models' files that were found to be what their manifests mean.
     verified: Mutex<HashMap<PathBuf, onebit_catalog::Stamp>>,
     /// What this kernel can confine plugins with.
@@ -95,6 +98,7 @@ impl Host {
             plans: Mutex::default(),
             choosing: Mutex::default(),
             setbacks: Setbacks::default(),
+            changing: Mutex::default(),
             verified: Mutex::default(),
             offered: onebit_sandbox::offered(),
             config,

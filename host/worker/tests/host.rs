@@ -12,7 +12,7 @@ use onebit_catalog::{KeepAlive, Verdict};
 use onebit_engine::Event;
 use onebit_faults::{Which, install};
 use onebit_worker::host::{Host, HostConfig, HostError, LeaseOptions, ModelState, PluginOutcome, PluginReport};
-use onebit_worker::{WorkerError, WorkerState};
+use onebit_worker::{Chat, Defaults, Recipe, ShelfError, Weights, WorkerError, WorkerState};
 use support::{collect, example, request};
 
 /// Built once for all tests: `ngram` and `faulty`.
@@ -121,6 +121,57 @@ async fn a_model_answers_and_says_what_computed_it() {
     drop(lease);
     assert!(host.unload("story").await.unwrap());
     assert!(!host.unload("story").await.unwrap());
+    host.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_request_changed_is_true_for_the_next_one() {
+    let house = House::new().plugin("ngram", "").story();
+    let own = house.at("own");
+    let config = house.config();
+    let manifest_dirs = [config.manifest_dirs.clone(), vec![own.clone()]].concat();
+    let host = Host::start(HostConfig { manifest_dirs, own_manifests: Some(own.clone()), ..config }).unwrap();
+    host.copy("story", "tale").await.unwrap();
+    assert_eq!(answer(&host, "tale").await.unwrap(), STORY);
+    let defaults = Defaults { max_tokens: Some(2), ..Defaults::default() };
+    let recipe = |weights: &str, name: &str| Recipe {
+        name: name.into(),
+        weights: Weights::Of(weights.into()),
+        chat: Chat::default(),
+        defaults: defaults.clone(),
+        licence: None,
+    };
+    host.make(recipe("tale", "short")).await.unwrap();
+    assert_eq!(host.model("short").unwrap().defaults.max_tokens, Some(2));
+    assert!(matches!(host.make(recipe("nobody", "x")).await, Err(HostError::UnknownModel { .. })));
+    assert!(matches!(host.copy("nobody", "x").await, Err(HostError::UnknownModel { .. })));
+    // A copy of itself is what it was.
+    host.copy("tale", "TALE:latest").await.unwrap();
+    // It is loaded, and goes all the same; its process soon after.
+    host.remove("tale").await.unwrap();
+    assert!(matches!(answer(&host, "tale").await, Err(HostError::UnknownModel { .. })));
+    let since = Instant::now();
+    while host.status().iter().any(|worker| worker.model == "tale") {
+        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", host.status());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(matches!(host.remove("story").await, Err(HostError::Shelf(ShelfError::Protected(_)))), "short uses its file");
+    assert_eq!(answer(&host, "story").await.unwrap(), STORY);
+    // Many at once do not lose each other's work.
+    let copies = (0..8).map(|number| {
+        let host = host.clone();
+        tokio::spawn(async move { host.copy("story", &format!("copy-{number}")).await })
+    });
+    for copy in copies.collect::<Vec<_>>() {
+        copy.await.unwrap().unwrap();
+    }
+    assert_eq!(host.models().len(), 10);
+    // What comes into a folder by other ways is there as soon as somebody says so.
+    std::fs::copy(own.join("copy-0.made.toml"), own.join("hand.toml")).unwrap();
+    let text = std::fs::read_to_string(own.join("hand.toml")).unwrap().replace("copy-0", "hand");
+    std::fs::write(own.join("hand.toml"), text).unwrap();
+    host.look_again().await.unwrap();
+    assert!(host.models().iter().any(|model| model.name == "hand"));
     host.drain(Duration::from_secs(5)).await;
 }
 

@@ -2,20 +2,26 @@
 
 use std::process::Command;
 
-use onebit_tests::server::Home;
-use onebit_tests::{MODEL, MODEL_FILE};
+use onebit_tests::server::{Home, free_port};
+use onebit_tests::{MODEL, MODEL_FILE, model_file};
 
 use super::{attest, checked, clients, environment, pinned, run};
 
 /// Runs a script with an environment against a server of its own and holds the README's row of `package` against what it checked.
 fn holds(script: &str, requirements: &str, package: &str) {
     let python = environment(requirements);
-    let server = Home::with_model().env("ONEBIT_API_KEY", "key-of-the-test").serve();
+    // Where a script plays the hub that models come from.
+    let hub = free_port();
+    let home = Home::with_model().env("ONEBIT_API_KEY", "key-of-the-test").env("HF_ENDPOINT", format!("http://127.0.0.1:{hub}"));
+    let server = home.serve();
     let said = run(Command::new(python)
         .arg(clients().join(script))
         .env("BASE", server.client().base())
         .env("KEY", "key-of-the-test")
         .env("MODEL", MODEL)
+        .env("FILE", model_file())
+        .env("MODELS", server.home.models())
+        .env("HUB_PORT", hub.to_string())
         .env("NO_PROXY", "127.0.0.1"));
     attest(&format!("{package} (Python)"), &pinned(requirements, package), &checked(&said));
 }

@@ -10,8 +10,8 @@ use onebit_engine::{
 };
 use onebit_http::Models;
 use onebit_http::errors::{ApiError, unknown_model};
-use onebit_http::models::{Defaults, Details, Events, Leased, ModelCard, WorkerState};
-use onebit_worker::{Confinement, KeepAlive, Lifecycle};
+use onebit_http::models::{Defaults, Details, Events, Leased, ModelCard, Said, WorkerState};
+use onebit_worker::{Confinement, KeepAlive, Lifecycle, Recipe};
 
 /// What it says, token by token: characters of one to four bytes.
 const PIECES: [&str; 4] = ["Hello", " é", "漢", " 😀"];
@@ -73,6 +73,26 @@ impl Models for HostHandle {
         async move { Ok(known) }.boxed()
     }
 
+    fn make(&self, _: Recipe) -> BoxFuture<'_, Result<(), ApiError>> {
+        self.changes("m")
+    }
+
+    fn copy<'a>(&'a self, source: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        self.changes(source)
+    }
+
+    fn remove<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        self.changes(model)
+    }
+
+    fn look_again(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        self.changes("m")
+    }
+
+    fn said(&self, model: &str) -> Result<Said, ApiError> {
+        if model == "m" { Ok(Said::default()) } else { Err(self.unknown(model)) }
+    }
+
     fn unknown(&self, model: &str) -> ApiError {
         unknown_model(model, &["m".to_owned()])
     }
@@ -81,6 +101,14 @@ impl Models for HostHandle {
 /// The host, as the front holds it.
 #[derive(Debug)]
 pub struct HostHandle(pub Arc<Host>);
+
+impl HostHandle {
+    /// Nothing really is: one input must not find what another has left.
+    fn changes<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        let done = if model == "m" { Ok(()) } else { Err(self.unknown(model)) };
+        async move { done }.boxed()
+    }
+}
 
 impl Leased for Host {
     fn model(&self) -> &str {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use onebit_http::HttpConfig;
 use onebit_http::fuzzing::{Answer, Front};
+use onebit_http::{Arrivals, HttpConfig};
 use serde_json::Value;
 
 use crate::conversation::{CHATML, control_tokens};
@@ -51,6 +51,7 @@ const ROUTES: &[(&str, &str, Shape)] = &[
     ("api/generate", "/api/generate", Shape::Ollama),
     ("api/embed", "/api/embed", Shape::Ollama),
     ("api/show", "/api/show", Shape::Ollama),
+    ("api/create", "/api/create", Shape::Ollama),
     ("tokenize", "/tokenize", Shape::Own),
     ("detokenize", "/detokenize", Shape::Own),
     ("template", "/apply-template", Shape::Own),
@@ -65,7 +66,9 @@ fn server() -> (tokio::runtime::Runtime, Front) {
     assert!(renderer.is_some(), "ONEBIT_FUZZ_RENDERER must name the program onebit-fuzz-render; `cargo xtask fuzz` sets it");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let host = HostHandle(Arc::new(Host::new(CHATML, &control_tokens())));
-    let front = Front::new(Arc::new(host), &HttpConfig { renderer, ..HttpConfig::default() }).expect("a front");
+    // Nothing was uploaded, and nothing can be pulled.
+    let arrivals = Some(Arrivals { models_dir: "/nonexistent".into(), pull: Vec::new() });
+    let front = Front::new(Arc::new(host), &HttpConfig { renderer, arrivals, ..HttpConfig::default() }).expect("a front");
     (runtime, front)
 }
 
@@ -106,7 +109,7 @@ fn check_other(text: &str, content_type: &str, shape: Shape) {
         "application/json" => drop(json(text)),
         "application/x-ndjson" => {
             let lines: Vec<Value> = text.lines().map(json).collect();
-            assert!(lines.last().is_some_and(|line| line["done"] == true), "{text}");
+            assert!(lines.last().is_some_and(|line| line["done"] == true || line["status"] == "success"), "{text}");
         }
         "text/event-stream" => {
             let data = text.split_terminator("\n\n").filter_map(|frame| frame.lines().find_map(|line| line.strip_prefix("data: ")));

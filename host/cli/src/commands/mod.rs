@@ -132,6 +132,15 @@ fn catalog_paths(invocation: &Invocation<'_>) -> Result<onebit_catalog::CatalogP
     })
 }
 
+/// Where manifests of models are written that are made by a request or a pull: the strongest folder, if it is the user's.
+fn own_manifests(invocation: &Invocation<'_>) -> Result<Option<std::path::PathBuf>, Failure> {
+    let Invocation { settings, places, .. } = invocation;
+    if let Some(given) = settings.get(&table::MANIFEST_DIR)?.pop() {
+        return Ok(Some(given));
+    }
+    Ok(if settings.get(&table::NO_DEFAULT_DIRS)? { None } else { places.own_manifests() })
+}
+
 /// How much proof of its origin a plugin must bring.
 fn trust(settings: &Settings) -> Result<Trust, Failure> {
     let mode = match settings.get(&table::TRUST_MODE)? {

@@ -20,6 +20,7 @@ pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
     let paths = catalog_paths(invocation)?;
     Ok(HostConfig {
         plugin_dirs: paths.plugin_dirs,
+        own_manifests: super::own_manifests(invocation)?,
         manifest_dirs: paths.manifest_dirs,
         models_dirs: paths.models_dirs,
         trust: paths.trust,

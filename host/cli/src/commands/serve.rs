@@ -1,9 +1,10 @@
 //! `serve`: the server, until a signal ends it.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use onebit_http::{HostModels, HttpConfig, KeepResponses, Listen, Server, TlsFiles};
+use onebit_http::{Arrivals, HostModels, HttpConfig, KeepResponses, Listen, Server, TlsFiles};
 use onebit_worker::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -53,8 +54,17 @@ fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
         write_timeout: span(&table::WRITE_TIMEOUT)?,
         drain_timeout: span(&table::DRAIN_TIMEOUT)?,
         responses: responses(settings)?,
+        arrivals: arrivals(settings)?,
         renderer: Some(SELF.into()),
     })
+}
+
+/// Where model files come in, and who gets them: this program as a child, told what this one was told. Environment and configuration files are
+/// the same for it; flags are passed on.
+fn arrivals(settings: &Settings) -> Result<Option<Arrivals>, Failure> {
+    let Some(models_dir) = settings.get(&table::MODELS_DIR)?.into_iter().next() else { return Ok(None) };
+    let words = [SELF, "pull", "--json", "--by-name"].map(OsString::from);
+    Ok(Some(Arrivals { models_dir, pull: words.into_iter().chain(settings.flags_of_every_command()).collect() }))
 }
 
 /// Half of a pair would be a server without TLS that was meant to have it.

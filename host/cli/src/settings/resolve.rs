@@ -109,6 +109,22 @@ impl Settings {
         T::read(&raw.texts).map_err(|problem| wrong(setting, &raw.origin, &problem))
     }
 
+    /// The flags that this process was given and that every command takes, for a child that is another command.
+    pub fn flags_of_every_command(&self) -> Vec<OsString> {
+        let given = TABLE.iter().filter(|row| matches!(row.commands(), Commands::Every) && !row.secret());
+        let flags = given.filter_map(|row| match self.raw(*row) {
+            Raw { texts, origin: Origin::Flag(flag) } => Some((row.shape(), flag, texts)),
+            _ => None,
+        });
+        flags
+            .flat_map(|(shape, flag, texts)| match shape {
+                Shape::Switch => vec![format!("--{flag}")],
+                Shape::One | Shape::List(_) => texts.into_iter().map(|text| format!("--{flag}={text}")).collect(),
+            })
+            .map(OsString::from)
+            .collect()
+    }
+
     /// The texts and the origin of a row.
     pub fn raw(&self, row: &dyn Row) -> Raw {
         self.values.get(row.key()).cloned().unwrap_or(Raw { texts: Vec::new(), origin: Origin::Default })
@@ -235,6 +251,17 @@ mod tests {
         assert_eq!(at(&["serve"], &[], &files), ("127.0.0.1:1".into(), Origin::File(file, 1)));
         assert_eq!(at(&["serve"], &env, &files), ("127.0.0.1:2".into(), Origin::Environment("ONEBIT_LISTEN")));
         assert_eq!(at(&["serve", "--listen", "127.0.0.1:3"], &env, &files), ("127.0.0.1:3".into(), Origin::Flag("listen")));
+    }
+
+    #[test]
+    fn a_child_is_told_what_was_said_by_flags_and_is_for_all_commands() {
+        let words =
+            ["--models-dir", "/a b", "serve", "--models-dir=-c", "--no-default-dirs", "--listen", "127.0.0.1:1", "--api-key", "hush"];
+        let settings = resolve(&words, &[("ONEBIT_MANIFEST_DIR", "/m")], &[]).unwrap();
+        let flags = settings.flags_of_every_command();
+        assert_eq!(flags, ["--models-dir=-c", "--no-default-dirs"].map(OsString::from));
+        let child: Vec<&str> = std::iter::once("pull").chain(flags.iter().map(|flag| flag.to_str().unwrap())).chain(["--", "-x"]).collect();
+        assert_eq!(resolve(&child, &[], &[]).unwrap().get(&table::MODELS_DIR).unwrap(), [PathBuf::from("-c")]);
     }
 
     #[test]

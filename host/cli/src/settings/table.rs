@@ -436,7 +436,7 @@ pub static HUB_ENDPOINT: Setting<String> = Setting {
     commands: PULL,
     group: SOURCES,
     fallback: Fallback::Text("https://huggingface.co"),
-    help: "Server behind hf: sources, for a mirror.",
+    help: "Server behind hf: and hf.co/ sources, for a mirror.",
     ..Setting::named("hub.endpoint", "hub-endpoint", &["ONEBIT_HUB_ENDPOINT", "HF_ENDPOINT"])
 };
 /// `hub.token`
@@ -445,7 +445,7 @@ pub static HUB_TOKEN: Setting<Option<String>> = Setting {
     commands: PULL,
     group: SOURCES,
     secret: true,
-    help: "Access token for hf: sources that need one. Sent to the hub only, not to the servers it redirects to.",
+    help: "Access token for hf: and hf.co/ sources that need one. Sent to the hub only, not to the servers it redirects to.",
     ..Setting::named("hub.token", "hub-token", &["ONEBIT_HUB_TOKEN", "HF_TOKEN"])
 };
 /// `pull.attempts`

@@ -11,6 +11,7 @@ mod new_plugin;
 mod packages;
 mod plugins;
 mod pull;
+mod pull_by_name;
 mod server;
 mod support;
 mod test_plugin;

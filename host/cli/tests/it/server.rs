@@ -18,6 +18,8 @@ pub struct File {
     pub content_type: Option<&'static str>,
     /// Status of the first, second, … answer instead of the file.
     pub refusals: Vec<&'static str>,
+    /// What a hub answers below `/api/`.
+    pub listing: Option<String>,
     /// Answer 302 to here, with these further headers.
     pub redirect: Option<(String, Vec<(&'static str, String)>)>,
 }
@@ -96,6 +98,9 @@ fn answer(stream: TcpStream, file: &Mutex<File>, requests: &Mutex<Vec<Request>>)
     };
     if let Some(status) = refusal {
         return write!(out, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nretry-after: 0\r\nconnection: close\r\n\r\n");
+    }
+    if let Some(listing) = file.listing.as_ref().filter(|_| request[0].starts_with("GET /api/")) {
+        return write!(out, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{listing}", listing.len());
     }
     if let Some((to, headers)) = &file.redirect {
         write!(out, "HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n")?;

@@ -100,3 +100,24 @@ pub fn model_bytes(length: usize) -> Vec<u8> {
     bytes.truncate(length);
     bytes
 }
+
+/// A model file with one weight, whose header can be read.
+pub fn small_gguf() -> Vec<u8> {
+    let mut bytes = b"GGUF".to_vec();
+    let text = |bytes: &mut Vec<u8>, text: &str| {
+        bytes.extend((text.len() as u64).to_le_bytes());
+        bytes.extend(text.as_bytes());
+    };
+    bytes.extend(3_u32.to_le_bytes());
+    bytes.extend([1_u64, 1].map(u64::to_le_bytes).concat());
+    text(&mut bytes, "general.architecture");
+    bytes.extend(8_u32.to_le_bytes());
+    text(&mut bytes, "llama");
+    text(&mut bytes, "token_embd.weight");
+    bytes.extend(1_u32.to_le_bytes());
+    bytes.extend(32_u64.to_le_bytes());
+    bytes.extend(2_u32.to_le_bytes());
+    bytes.extend(0_u64.to_le_bytes());
+    bytes.resize(bytes.len().next_multiple_of(32) + 18, 0);
+    bytes
+}

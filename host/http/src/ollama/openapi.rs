@@ -2,17 +2,19 @@
 
 use serde_json::json;
 
+use super::create::TEXT_MAX;
 use super::embed::MAX_INPUTS;
 use super::options::OF_THE_MANIFEST;
+use super::parameters::{CONTEXT_MAX, THREADS_MAX};
 use crate::chat::functions::MAX_TOOLS;
 use crate::errors::Kind;
 use crate::generation::stream::LINES;
 use crate::openai::chat::MAX_TOP_LOGPROBS;
 use crate::openai::openapi::{function, model, stop, token};
 use crate::openapi::shapes::{
-    Record, Shape, amount, any_object, count, either, flag, list, list_of, measure, number, positive, record, text, whole, word,
+    Record, Shape, amount, any_object, count, either, flag, list, list_of, measure, number, positive, record, text, text_of, whole, word,
 };
-use crate::openapi::{CHATTING, Description};
+use crate::openapi::{ADMIN, CHATTING, Description};
 
 const TAG: &str = "Ollama";
 
@@ -79,7 +81,12 @@ fn keep_alive() -> Shape {
 }
 
 fn options() -> Shape {
-    let options = record("How tokens are chosen")
+    let setting = || either([measure(""), flag("")], "Belongs to the model's manifest here; without effect");
+    OF_THE_MANIFEST.iter().fold(choosing("How tokens are chosen", i64::MIN), |options, name| options.may(name, setting())).into()
+}
+
+fn choosing(about: &str, least_seed: i64) -> Record {
+    record(about)
         .may("num_predict", whole(-2..=i64::from(u32::MAX), "Tokens at most; -1 and -2: as many as fit"))
         .may("temperature", number(0.0..=2.0, "0 takes the likeliest token"))
         .may("top_p", number(0.0..=1.0, ""))
@@ -90,10 +97,8 @@ fn options() -> Shape {
         .may("repeat_last_n", whole(-1..=i64::from(u32::MAX), "Tokens that the penalty looks back; -1: all, 0: none"))
         .may("presence_penalty", number(-2.0..=2.0, ""))
         .may("frequency_penalty", number(-2.0..=2.0, ""))
-        .may("seed", whole(i64::MIN..=i64::MAX, ""))
-        .may("stop", stop());
-    let setting = || either([measure(""), flag("")], "Belongs to the model's manifest here; without effect");
-    OF_THE_MANIFEST.iter().fold(options, |options, name| options.may(name, setting())).into()
+        .may("seed", whole(least_seed..=i64::MAX, ""))
+        .may("stop", stop())
 }
 
 fn message() -> Shape {
@@ -201,11 +206,8 @@ fn details() -> Shape {
 
 /// `POST /api/show`.
 pub fn show() -> Description {
-    let body = record("")
-        .may("model", text("The name of a model of GET /api/tags"))
-        .may("name", text("The same under its older name"))
-        .example(json!({"model": "demo"}));
-    let texts = ["license", "modelfile", "parameters", "template", "modified_at"];
+    let body = asked_for("The name of a model of GET /api/tags").example(json!({"model": "demo"}));
+    let texts = ["license", "modelfile", "parameters", "template", "system", "modified_at"];
     let answer = texts
         .into_iter()
         .fold(record(""), |answer, name| answer.must(name, text("")))
@@ -216,4 +218,99 @@ pub fn show() -> Description {
         .body("OllamaShowRequest", body)
         .answer("OllamaModel", answer)
         .ends(&[Kind::UnknownModel])
+}
+
+/// `POST /api/pull`.
+pub fn pull() -> Description {
+    let body = asked_for("The name of a manifest, or hf.co/owner/repo:QUANT")
+        .may("stream", flag("Answer in lines; the default"))
+        .may("insecure", flag("Only false"))
+        .example(json!({"model": "demo"}));
+    let step = step()
+        .sometimes("digest", text("Of the file, where it is known beforehand"))
+        .sometimes("total", amount("Bytes, where that is known"))
+        .sometimes("completed", amount("Bytes so far"));
+    stepping("Gets a model by its name; whoever leaves ends it, and the next pull goes on from there", "OllamaPullStep", step)
+        .body("OllamaPullRequest", body)
+        .ends(&[Kind::UnknownModel, Kind::UnsupportedField, Kind::PullFailed, Kind::Draining])
+}
+
+/// `POST /api/create`.
+pub fn create() -> Description {
+    let parameters = choosing("How its answers are made unless a request says otherwise", 0)
+        .may("num_ctx", count(1..=CONTEXT_MAX, "Positions that one request may use"))
+        .may("num_thread", count(1..=THREADS_MAX, "CPU threads"));
+    let body = asked_for("The name of the new model")
+        .may("stream", flag("Answer in lines; the default"))
+        .may("from", text("The name of a model whose weights and manifest it takes"))
+        .may("files", any_object("Or one uploaded file: its name, and its digest"))
+        .may("template", text_of(0..=TEXT_MAX, "Jinja"))
+        .may("system", text_of(0..=TEXT_MAX, "System message of chats that have none"))
+        .may("parameters", parameters.into())
+        .may("license", either([text_of(0..=TEXT_MAX, ""), list(text(""), "")], ""))
+        .example(json!({"model": "pirate", "from": "demo", "system": "You are a pirate."}));
+    stepping("Makes a model of another one or of an uploaded file: a manifest of the user's", "OllamaCreateStep", step())
+        .body("OllamaCreateRequest", body)
+        .ends(&[Kind::UnknownModel, Kind::UnsupportedField, Kind::Protected, Kind::Unservable])
+}
+
+/// `POST /api/copy`.
+pub fn copy() -> Description {
+    let body = record("")
+        .must("source", text("The name of a model of GET /api/tags"))
+        .must("destination", text("The new name"))
+        .example(json!({"source": "demo", "destination": "demo-2"}));
+    changing("Gives a model a second name, under which it may be changed and removed by itself")
+        .body("OllamaCopyRequest", body)
+        .nothing(200, "Done")
+        .ends(&[Kind::UnknownModel, Kind::Protected, Kind::Unservable])
+}
+
+/// `DELETE /api/delete`.
+pub fn delete() -> Description {
+    let body = asked_for("The name of a model of GET /api/tags").example(json!({"model": "demo"}));
+    changing("Removes a model that was made or pulled; its file too, unless another model uses it")
+        .body("OllamaDeleteRequest", body)
+        .nothing(200, "Done")
+        .ends(&[Kind::UnknownModel, Kind::Protected])
+}
+
+/// `HEAD /api/blobs/{digest}`.
+pub fn blob() -> Description {
+    changing("Whether a file is here, for a model that is to be made")
+        .path("digest", DIGEST)
+        .nothing(200, "It is")
+        .nothing(404, "It is not")
+        .ends(&[Kind::InvalidValue])
+}
+
+/// `POST /api/blobs/{digest}`.
+pub fn upload() -> Description {
+    changing("Takes a file for a model that is to be made; it is kept for a day")
+        .path("digest", DIGEST)
+        .bytes("The file")
+        .nothing(200, "It is here already")
+        .nothing(201, "It is kept")
+        .ends(&[Kind::QueueFull])
+}
+
+const DIGEST: &str = "sha256: and 64 hexadecimal digits";
+
+/// A route that changes which models there are.
+fn changing(summary: &'static str) -> Description {
+    Description::new(TAG, summary).ends(ADMIN).ends(&[Kind::StoreFailed, Kind::NoSpace])
+}
+
+/// The same, told step by step.
+fn stepping(summary: &'static str, name: &'static str, step: Record) -> Description {
+    let step: Shape = step.into();
+    changing(summary).answer(name, step.clone()).answer_as(LINES, name, step)
+}
+
+fn step() -> Record {
+    record("").must("status", text("The last is success"))
+}
+
+fn asked_for(about: &str) -> Record {
+    record("").may("model", text(about)).may("name", text("The same under its older name"))
 }

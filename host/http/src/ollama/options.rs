@@ -11,9 +11,14 @@ pub(super) const OF_THE_MANIFEST: &[&str] =
 
 /// Reads them. What is absent is the manifest's, else Ollama's own default where it differs from the engine's.
 pub fn read(fields: &Fields<'_>) -> Result<Wishes, ApiError> {
+    read_in(fields, "options")
+}
+
+/// The same of another field.
+pub(super) fn read_in(fields: &Fields<'_>, name: &str) -> Result<Wishes, ApiError> {
     let empty = crate::body::Object::new();
-    let object = fields.object("options")?.unwrap_or(&empty);
-    let options = Fields::inside(object, "options");
+    let object = fields.object(name)?.unwrap_or(&empty);
+    let options = Fields::inside(object, name);
     for name in ["mirostat", "tfs_z", "penalize_newline"] {
         let neutral = options.value(name).is_none_or(|value| {
             value.as_f64().is_some_and(|number| number == 0.0 || (name == "tfs_z" && number == 1.0)) || value.as_bool().is_some()

@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Request};
 use serde_json::{Map, Value, json};
 
-use super::known_name;
 use super::models::{details, time};
+use super::{known_name, parameters};
 use crate::app::App;
 use crate::errors::ApiError;
 use crate::fields::Fields;
@@ -38,14 +38,31 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
     }
     // Every model that chats calls functions: where its template does not know them, the host writes them.
     let capabilities: &[&str] = if known.chats { &["completion", "tools"] } else { &["completion"] };
+    let said = app.models.said(&card.id)?;
+    let (template, system) = (said.chat.template.unwrap_or_default(), said.chat.system.unwrap_or_default());
+    let parameters = parameters::write(&said.defaults);
     Ok(Json(json!({
         "license": known.licence.clone().unwrap_or_default(),
-        "modelfile": format!("# served by onebit-host; see its manifest\nFROM {}\n", card.id),
-        "parameters": "",
-        "template": "",
+        "modelfile": modelfile(&card.id, &template, &system, &parameters),
+        "parameters": parameters.iter().map(|(name, value)| format!("{name:<30} {value}")).collect::<Vec<_>>().join("\n"),
+        // The manifest's; that of the model's file is the file's own.
+        "template": template,
+        "system": system,
         "details": details(known),
         "model_info": info,
         "capabilities": capabilities,
         "modified_at": time(std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(card.created)),
     })))
+}
+
+/// As Ollama's users write it. The name stands for weights and manifest.
+fn modelfile(name: &str, template: &str, system: &str, parameters: &[(&str, String)]) -> String {
+    let mut text = format!("# served by onebit-host; see its manifest\nFROM {name}\n");
+    for (word, value) in [("TEMPLATE", template), ("SYSTEM", system)].into_iter().filter(|(_, value)| !value.is_empty()) {
+        text.push_str(&format!("{word} \"\"\"{value}\"\"\"\n"));
+    }
+    for (name, value) in parameters {
+        text.push_str(&format!("PARAMETER {name} {value}\n"));
+    }
+    text
 }

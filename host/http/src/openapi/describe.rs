@@ -13,6 +13,8 @@ use crate::generation::stream::{EVENTS, LINES};
 
 /// The content type of whole answers.
 const JSON: &str = "application/json";
+/// That of bytes without a meaning here.
+const BYTES: &str = "application/octet-stream";
 
 /// How every request may end.
 const ANY: &[Kind] = &[Kind::BadHeaders, Kind::ForeignHost, Kind::ForeignOrigin, Kind::Internal];
@@ -46,6 +48,8 @@ pub struct Description {
     summary: &'static str,
     parameters: Vec<(&'static str, ParameterIn, Shape)>,
     body: Option<(&'static str, Shape)>,
+    /// A body of bytes that are not looked into.
+    bytes: Option<&'static str>,
     answers: Vec<Answer>,
     kinds: Vec<Kind>,
     stamped: bool,
@@ -63,6 +67,8 @@ struct Answer {
 /// How a shape becomes a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
+    /// There is no body.
+    Nothing,
     /// It is the body, of this type.
     Whole(&'static str),
     /// It is a line.
@@ -74,11 +80,12 @@ enum Form {
 }
 
 impl Form {
-    fn content(self) -> &'static str {
+    fn content(self) -> Option<&'static str> {
         match self {
-            Self::Whole(content) => content,
-            Self::Line => LINES,
-            Self::Data | Self::Event => EVENTS,
+            Self::Nothing => None,
+            Self::Whole(content) => Some(content),
+            Self::Line => Some(LINES),
+            Self::Data | Self::Event => Some(EVENTS),
         }
     }
 }
@@ -96,7 +103,17 @@ pub fn event_of(name: &str, holds: Shape) -> Shape {
 impl Description {
     /// `tag` is whose route it is.
     pub fn new(tag: &'static str, summary: &'static str) -> Self {
-        Self { tag, summary, parameters: Vec::new(), body: None, answers: Vec::new(), kinds: Vec::new(), stamped: false, public: false }
+        Self {
+            tag,
+            summary,
+            parameters: Vec::new(),
+            body: None,
+            bytes: None,
+            answers: Vec::new(),
+            kinds: Vec::new(),
+            stamped: false,
+            public: false,
+        }
     }
 
     /// `?name=` that may be left out.
@@ -121,6 +138,13 @@ impl Description {
     pub fn body(mut self, name: &'static str, shape: impl Into<Shape>) -> Self {
         self.body = Some((name, shape.into()));
         self.kinds.extend(BODY);
+        self
+    }
+
+    /// The bytes that are sent.
+    pub fn bytes(mut self, about: &'static str) -> Self {
+        self.bytes = Some(about);
+        self.kinds.extend([Kind::InvalidValue, Kind::SlowBody, Kind::Encoding]);
         self
     }
 
@@ -154,6 +178,12 @@ impl Description {
             Some(answer) => answer.shapes.push((name, shape)),
             None => self.answers.push(Answer { status, about, form, shapes: vec![(name, shape)] }),
         }
+        self
+    }
+
+    /// An answer without a body.
+    pub fn nothing(mut self, status: u16, about: &'static str) -> Self {
+        self.answers.push(Answer { status, about, form: Form::Nothing, shapes: Vec::new() });
         self
     }
 
@@ -196,16 +226,20 @@ impl Description {
             let body = RequestBodyBuilder::new().required(Some(Required::True)).content(JSON, content);
             operation = operation.request_body(Some(body.build()));
         }
+        if let Some(about) = self.bytes {
+            let body = RequestBodyBuilder::new().required(Some(Required::True)).description(Some(about));
+            operation = operation.request_body(Some(body.content(BYTES, ContentBuilder::new().build()).build()));
+        }
         let mut good: Vec<(u16, ResponseBuilder)> = Vec::new();
         for Answer { status, about, form, shapes } in self.answers {
-            let shape = one_of(shapes.into_iter().map(|(name, shape)| keep(name, shape)));
-            let content_of = ContentBuilder::new().schema(Some(part(form, shape, path))).build();
             let place = good.iter().position(|(known, _)| *known == status).unwrap_or_else(|| {
                 good.push((status, ResponseBuilder::new().description(about)));
                 good.len() - 1
             });
             let (_, response) = &mut good[place];
-            *response = std::mem::take(response).content(form.content(), content_of);
+            let Some(content) = form.content() else { continue };
+            let shape = one_of(shapes.into_iter().map(|(name, shape)| keep(name, shape)));
+            *response = std::mem::take(response).content(content, ContentBuilder::new().schema(Some(part(form, shape, path))).build());
         }
         let good: Vec<(u16, Response)> = good.into_iter().map(|(status, response)| (status, told(response, self.stamped, path))).collect();
         let kinds: Vec<Kind> =
@@ -222,7 +256,7 @@ impl Description {
 /// The shape of a body. A stream that fails ends with the error; OpenAPI sees an event as its fields.
 fn part(form: Form, shape: Shape, path: &str) -> Shape {
     match form {
-        Form::Whole(_) | Form::Event => shape,
+        Form::Nothing | Form::Whole(_) | Form::Event => shape,
         Form::Line => either([shape, error_of(path)], ""),
         Form::Data => {
             let part = either([shape, error_of(path)], "");

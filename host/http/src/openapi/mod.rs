@@ -32,9 +32,11 @@ use shapes::{Shape, or_null, record, text, word};
 pub enum Verb {
     /// Reads.
     Get,
+    /// Says only whether it is there.
+    Head,
     /// Does.
     Post,
-    /// Takes away.
+    /// Removes.
     Delete,
 }
 
@@ -114,6 +116,7 @@ impl Verb {
     fn filter(self) -> MethodFilter {
         match self {
             Self::Get => MethodFilter::GET,
+            Self::Head => MethodFilter::HEAD,
             Self::Post => MethodFilter::POST,
             Self::Delete => MethodFilter::DELETE,
         }
@@ -122,6 +125,7 @@ impl Verb {
     fn method(self) -> HttpMethod {
         match self {
             Self::Get => HttpMethod::Get,
+            Self::Head => HttpMethod::Head,
             Self::Post => HttpMethod::Post,
             Self::Delete => HttpMethod::Delete,
         }
@@ -130,6 +134,7 @@ impl Verb {
     fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
+            Self::Head => "head",
             Self::Post => "post",
             Self::Delete => "delete",
         }

@@ -20,6 +20,7 @@ use crate::config::{HttpConfig, Listen};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::models::Models;
+use crate::ollama::arrivals::Arrivals;
 use crate::reload::Watched;
 use crate::responses::{OpenError, Responses};
 use crate::router::router;
@@ -173,6 +174,7 @@ pub(crate) fn front(models: Arc<dyn Models>, config: &HttpConfig, tls: Option<&T
         templates: Arc::new(Renderer::new(renderer)),
         metrics: Arc::clone(&metrics),
         responses: Arc::new(Responses::open(config.responses.as_ref())?),
+        arrivals: config.arrivals.clone().map(|arrivals| Arc::new(Arrivals::new(arrivals))),
         limits: Arc::new(BodyLimits::new(config.max_body_bytes, config.body_timeout, config.max_buffered_bytes)),
         calls,
         draining: draining.clone(),

@@ -19,6 +19,7 @@ mod keys;
 mod llama_server;
 mod malformed;
 mod ollama;
+mod ollama_models;
 mod openapi;
 mod responses;
 mod routes;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use onebit_http::models::Defaults;
 use serde_json::{Map, Value, json};
 
-use super::client::{Answer, get, post, raw, request};
+use super::client::{Answer, get, raw, request};
 use super::responses::Keeping;
 use super::script::{Script, ServerHandle, config, facts, greeting, serve_with};
 use super::shapes::Shapes;
@@ -49,9 +49,12 @@ impl<'d> Operation<'d> {
     }
 
     async fn ask(&self, server: &ServerHandle, body: Option<&Value>) -> Answer {
-        let path = self.path.replace("{id}", "demo");
+        let path = self.path.replace("{id}", "demo").replace("{digest}", &format!("sha256:{}", "0".repeat(64)));
         match body {
-            Some(body) => post(server.port(), &path, body).await,
+            Some(body) => {
+                let sent = request(&self.method, &path, &[("Content-Type", "application/json")], body.to_string().as_bytes());
+                raw(server.port(), &sent).await
+            }
             None => raw(server.port(), &request(&self.method, &path, &[], b"")).await,
         }
     }
@@ -65,6 +68,10 @@ impl<'d> Operation<'d> {
     pub fn holds(&self, shapes: &Shapes<'d>, answer: &Answer) {
         let at = format!("{} {}: {}", self.method, self.path, answer.status);
         let documented = self.says["responses"].get(answer.status.to_string()).unwrap_or_else(|| panic!("{at} {}", answer.text()));
+        if documented.get("content").is_none() || self.method == "HEAD" {
+            assert!(answer.body.is_empty(), "{at}: {}", answer.text());
+            return;
+        }
         let kind = answer.header("content-type").unwrap().split(';').next().unwrap();
         let shape = &documented["content"].get(kind).unwrap_or_else(|| panic!("{at}: {kind} is not documented"))["schema"];
         let values = match kind {
@@ -155,7 +162,8 @@ async fn answers_have_the_documented_shapes() {
             }
         }
         operation.holds(&shapes, &operation.ask(&server.server, Some(&json!([]))).await);
-        operation.holds(&shapes, &raw(server.port(), &request("POST", operation.path, &[("Content-Encoding", "gzip")], b"x")).await);
+        operation
+            .holds(&shapes, &raw(server.port(), &request(&operation.method, operation.path, &[("Content-Encoding", "gzip")], b"x")).await);
     }
 }
 

@@ -1,5 +1,7 @@
 //! A host that answers from a script and remembers what it was asked.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,9 +12,9 @@ use onebit_engine::{
     EmbedRequest, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Timings, TokenLogprob, TokenOut, Usage,
 };
 use onebit_http::errors::{ApiError, Kind, unknown_model};
-use onebit_http::models::{Defaults, Details, Events, Leased, ModelCard, WorkerPhase, WorkerState};
-use onebit_http::{HttpConfig, Listen, Models, Server};
-use onebit_worker::{Confinement, KeepAlive, Lifecycle, UnloadReason};
+use onebit_http::models::{Defaults, Details, Events, Leased, ModelCard, Said, WorkerPhase, WorkerState};
+use onebit_http::{Arrivals, HttpConfig, Listen, Models, Server};
+use onebit_worker::{Confinement, KeepAlive, Lifecycle, Recipe, UnloadReason};
 
 /// ChatML, as the demo model has it.
 pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
@@ -43,6 +45,10 @@ struct Inner {
     kept: Mutex<Vec<Option<KeepAlive>>>,
     unloaded: Mutex<Vec<String>>,
     embedded: Mutex<Vec<Prompt>>,
+    made: Mutex<Vec<Recipe>>,
+    /// What else was done to the models, in words.
+    changed: Mutex<Vec<String>>,
+    refuse_change: Option<ApiError>,
     /// Generations that were started and not dropped.
     running: AtomicUsize,
     most_running: AtomicUsize,
@@ -145,6 +151,9 @@ impl Script {
                 kept: Mutex::default(),
                 unloaded: Mutex::default(),
                 embedded: Mutex::default(),
+                made: Mutex::default(),
+                changed: Mutex::default(),
+                refuse_change: None,
                 running,
                 most_running,
                 refuse_lease,
@@ -166,6 +175,28 @@ impl Script {
     /// What was embedded.
     pub fn embedded(&self) -> Vec<Prompt> {
         self.inner.embedded.lock().unwrap().clone()
+    }
+
+    /// Models that were made.
+    pub fn made(&self) -> Vec<Recipe> {
+        self.inner.made.lock().unwrap().clone()
+    }
+
+    /// What else was done to the models, in words.
+    pub fn changed(&self) -> Vec<String> {
+        self.inner.changed.lock().unwrap().clone()
+    }
+
+    /// Takes no change of its models.
+    pub fn refusing(mut self, error: ApiError) -> Self {
+        Arc::get_mut(&mut self.inner).expect("not shared yet").refuse_change = Some(error);
+        self
+    }
+
+    fn change(&self, word: String) -> BoxFuture<'_, Result<(), ApiError>> {
+        self.inner.changed.lock().unwrap().push(word);
+        let refused = self.inner.refuse_change.clone();
+        async move { refused.map_or(Ok(()), Err) }.boxed()
     }
 
     /// Models that were sent away.
@@ -263,6 +294,37 @@ impl Models for Script {
         async move { Ok(true) }.boxed()
     }
 
+    fn make(&self, recipe: Recipe) -> BoxFuture<'_, Result<(), ApiError>> {
+        let word = format!("make {}", recipe.name);
+        self.inner.made.lock().unwrap().push(recipe);
+        self.change(word)
+    }
+
+    fn copy<'a>(&'a self, source: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        if source.contains("nobody") {
+            return async move { Err(self.unknown(source)) }.boxed();
+        }
+        self.change(format!("copy {source} {name}"))
+    }
+
+    fn remove<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        if model.contains("nobody") {
+            return async move { Err(self.unknown(model)) }.boxed();
+        }
+        self.change(format!("remove {model}"))
+    }
+
+    fn look_again(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        self.change("look again".to_owned())
+    }
+
+    fn said(&self, model: &str) -> Result<Said, ApiError> {
+        match model {
+            "org/demo:1b" | "demo" => Ok(Said::default()),
+            other => Err(self.unknown(other)),
+        }
+    }
+
     fn unknown(&self, model: &str) -> ApiError {
         unknown_model(model, &["org/demo:1b".to_owned()])
     }
@@ -355,10 +417,24 @@ impl ServerHandle {
     }
 }
 
+/// What a pull says that finds what it is to get.
+pub const PULLED: &str = r#"
+case "$2" in *nobody*) echo '{"status":"failed","exit":3,"message":"there is no model nobody"}'; exit 3;; esac
+echo '{"status":"found"}'
+echo '{"status":"pulling","file":"demo.gguf","sha256":"abababababababab","total":10,"completed":4}'
+echo '{"status":"done","path":"/m/demo.gguf","sha256":"abababababababab","bytes":10,"was_there":false}'
+"#;
+
+/// Files come into this folder, by this shell script: `$2` is the model.
+pub fn arrivals(models_dir: impl Into<PathBuf>, script: &str) -> Option<Arrivals> {
+    Some(Arrivals { models_dir: models_dir.into(), pull: ["/bin/sh", "-c", script, "pull"].map(OsString::from).into() })
+}
+
 /// Loopback, a free port, short limits.
 pub fn config() -> HttpConfig {
     let renderer = Some(env!("CARGO_BIN_EXE_onebit-http-render").into());
-    HttpConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], renderer, ..HttpConfig::default() }
+    let arrivals = arrivals(concat!(env!("CARGO_TARGET_TMPDIR"), "/front-models"), PULLED);
+    HttpConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], renderer, arrivals, ..HttpConfig::default() }
 }
 
 pub async fn serve(script: &Script) -> ServerHandle {

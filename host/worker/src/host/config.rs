@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use onebit_catalog::{CatalogPaths, KeepAlive, Selector, Wishes, context};
+use onebit_catalog::{CatalogPaths, KeepAlive, Selector, Shelf, Wishes, context};
 
 use onebit_loader::trust::Trust;
 
@@ -17,6 +17,8 @@ pub struct HostConfig {
     pub plugin_dirs: Vec<PathBuf>,
     /// Folders of manifests, the weakest first.
     pub manifest_dirs: Vec<PathBuf>,
+    /// The folder of manifests that models are made in, one of the above; `None` = none are made.
+    pub own_manifests: Option<PathBuf>,
     /// Folders of model files; of two files with one name the one in the first folder is used.
     pub models_dirs: Vec<PathBuf>,
     /// Where answers of plugins and hashes of files are remembered; `None` = nowhere.
@@ -46,6 +48,7 @@ impl Default for HostConfig {
         Self {
             plugin_dirs: Vec::new(),
             manifest_dirs: Vec::new(),
+            own_manifests: None,
             models_dirs: Vec::new(),
             cache_dir: None,
             exe: None,
@@ -69,6 +72,10 @@ impl HostConfig {
             plugin_dirs: self.plugin_dirs.clone(),
             trust: self.trust.clone(),
         }
+    }
+
+    pub(super) fn shelf(&self) -> Shelf {
+        Shelf { manifests: self.own_manifests.clone(), models: self.models_dirs.first().cloned() }
     }
 
     pub(super) fn wishes(&self) -> Wishes {

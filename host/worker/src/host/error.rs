@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onebit_catalog::{Explanation, Problem};
+use onebit_catalog::{Explanation, Problem, ShelfError};
 
 use crate::error::WorkerError;
 
@@ -61,6 +61,9 @@ pub enum HostError {
         /// How long the caller waited.
         waited: Duration,
     },
+    /// A model was not made, copied or removed.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
     /// The host itself failed at something: a thread, a file.
     #[error("{0}")]
     Internal(String),

@@ -10,7 +10,7 @@ use super::Sub;
 use crate::commands::{Invocation, trust};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, note};
-use crate::pull::{Expected, Patience, Pull, Source, sha256_text};
+use crate::pull::{Expected, Patience, Pull, Reader, Source, sha256_text};
 use crate::settings::table;
 
 /// Bytes of an archive that is downloaded.
@@ -54,6 +54,7 @@ fn install(invocation: &Invocation<'_>, own: &ArgMatches) -> Result<(), Failure>
         hub_token: None,
         patience: Patience { attempts: settings.get(&table::PULL_ATTEMPTS)?, stall: settings.get(&table::PULL_STALL)?.0 },
         python: settings.get(&table::PULL_PYTHON)?,
+        reader: Reader::Person,
     };
     let pulled = pull.get(&source)?;
     report(&store.install(&pulled.path, &address(&source, &said))?, &store)
