@@ -320,10 +320,19 @@ pub struct ModelFacts {
     pub eos: Option<String>,
     /// Texts of all control tokens, so that the front can keep users from writing them.
     pub control_tokens: Vec<String>,
-    /// Values per embedding; `None` = does not embed.
-    pub embedding_dimension: Option<u32>,
+    /// How it embeds; `None` = it does not.
+    pub embedding: Option<EmbeddingFacts>,
     /// Bytes of state and scratch the plugin allocated.
     pub state_bytes: u64,
+}
+
+/// How a model embeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbeddingFacts {
+    /// Values per vector.
+    pub dimension: u32,
+    /// Tokens one text may have.
+    pub tokens: u32,
 }
 
 /// Why the engine refused or gave up. One row each in `http::errors`.
@@ -338,6 +347,14 @@ pub enum EngineError {
         /// Positions one request may use.
         have: u32,
         /// Positions the prompt needs.
+        need: u32,
+    },
+    /// The text does not fit into what the plugin embeds at once, however large the context is.
+    #[error("the text is too long: {need} tokens > {have} maximum, what this model embeds at once; shorten it, or embed it in parts")]
+    TextTooLong {
+        /// Tokens one text may have.
+        have: u32,
+        /// Tokens the text has.
         need: u32,
     },
     /// The request cannot be carried out as it stands.

@@ -379,7 +379,7 @@ fn many_clients_on_few_slots_get_their_own_answers() {
 #[test]
 fn embeddings_have_length_one_and_know_what_is_alike() {
     let ((engine, facts), _turn) = engine();
-    let dimension = facts.embedding_dimension.expect("the plugin embeds");
+    let dimension = facts.embedding.expect("the plugin embeds").dimension;
     let text = |text: &str| Prompt::Parts(vec![PromptPart { text: text.into(), control: false }]);
     let request = EmbedRequest { inputs: vec![text("a cat sat on the mat"), text("a cat sat on a mat"), text("quarterly tax report")] };
     let vectors = engine.embed(&request, &CancelFlag::new()).expect("vectors").vectors;

@@ -67,7 +67,7 @@ impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         let message = error.to_string();
         match error {
-            EngineError::ContextOverflow { .. } => Self::new(Kind::ContextLength, message),
+            EngineError::ContextOverflow { .. } | EngineError::TextTooLong { .. } => Self::new(Kind::ContextLength, message),
             EngineError::InvalidRequest { param, .. } => Self { param, ..Self::new(Kind::InvalidValue, message) },
             EngineError::Unsupported(_) => Self::new(Kind::UnsupportedJob, message),
             // A cancel that this front did not ask for comes from a worker that is being unloaded.

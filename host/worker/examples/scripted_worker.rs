@@ -212,7 +212,7 @@ fn facts(order: &LoadOrder) -> ModelFacts {
         bos: None,
         eos: None,
         control_tokens: Vec::new(),
-        embedding_dimension: None,
+        embedding: None,
         state_bytes: 0,
     }
 }

@@ -87,7 +87,7 @@ fn from_worker() -> Vec<(&'static str, Value)> {
             json!({"Ready": {"stats": stats, "facts": {
                 "plugin": "p", "plugin_version": "1.0.0", "device": "cpu", "computes_on": "paper", "architecture": "llama", "quantisation": "Q4_1",
                 "context": 2048, "context_trained": 2048, "slots": 2, "vocabulary": 49152, "chat_template": "{{ messages }}", "bos": "<s>",
-                "eos": null, "control_tokens": ["<s>", "</s>"], "embedding_dimension": 3, "state_bytes": 1
+                "eos": null, "control_tokens": ["<s>", "</s>"], "embedding": {"dimension": 3, "tokens": 512}, "state_bytes": 1
             }}}),
         ),
         (

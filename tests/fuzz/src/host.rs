@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use onebit_engine::{
-    EmbedRequest, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Timings, TokenId, TokenLogprob, TokenOut,
-    Usage,
+    EmbedRequest, EmbeddingFacts, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Timings, TokenId,
+    TokenLogprob, TokenOut, Usage,
 };
 use onebit_http::Models;
 use onebit_http::errors::{ApiError, unknown_model};
@@ -41,7 +41,7 @@ impl Host {
             bos: Some("<s>".into()),
             eos: Some("</s>".into()),
             control_tokens: control_tokens.to_vec(),
-            embedding_dimension: Some(2),
+            embedding: Some(EmbeddingFacts { dimension: 2, tokens: 512 }),
             state_bytes: 1,
         };
         Self { facts, defaults: Defaults::default() }

@@ -41,7 +41,7 @@ pub(crate) fn embed(
         let text = prompt::tokens(tokens.vocabulary(), tokens.facts(), input, Purpose::Embed)?;
         let need = u32::try_from(text.len()).unwrap_or(u32::MAX);
         if need > limits.max_tokens {
-            return Err(EngineError::ContextOverflow { have: limits.max_tokens, need });
+            return Err(EngineError::TextTooLong { have: limits.max_tokens, need });
         }
         prompt_tokens = prompt_tokens.saturating_add(need);
         texts.push(text);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::backend::{EmbedLimits, ForwardLimits, Vocabulary, VocabularyFacts};
-use crate::request::{EngineError, ModelFacts, TokenId};
+use crate::request::{EmbeddingFacts, EngineError, ModelFacts, TokenId};
 
 /// A vocabulary with its special tokens.
 pub(crate) struct Tokens {
@@ -83,7 +83,7 @@ pub(crate) fn facts(tokens: &Tokens, forward: Option<ForwardLimits>, embed: Opti
         bos: tokens.text(tokens.facts.bos),
         eos: tokens.text(tokens.facts.eos),
         control_tokens: tokens.control.clone(),
-        embedding_dimension: embed.map(|limits| limits.dimension),
+        embedding: embed.map(|limits| EmbeddingFacts { dimension: limits.dimension, tokens: limits.max_tokens }),
         state_bytes: 0,
     }
 }

@@ -16,6 +16,8 @@ pub struct Formats {
     pub template_writes_tools: bool,
     /// The template writes calls and results; otherwise the host does, as text.
     pub template_writes_calls: bool,
+    /// The model does not know this way of calling by itself, so it is told.
+    pub told: bool,
     /// How it thinks.
     pub reasoning: Option<&'static ReasoningFormat>,
 }
@@ -42,9 +44,13 @@ impl Formats {
             })?),
             None => reasoning_format_of(template),
         };
-        let template_writes_calls = by_template.is_some() || (template.contains("tool_calls") && defaults.tool_format.is_some());
+        let named = defaults.tool_format.is_some();
+        // A template of an unknown family that describes tools would teach its model another notation than the one that is read.
+        let walks_calls = template.contains("tool_calls") && (named || !describes_tools(template));
+        let template_writes_calls = by_template.is_some() || walks_calls;
         let template_writes_tools = template_writes_calls && describes_tools(template);
-        Ok(Self { tools, template_writes_tools, template_writes_calls, reasoning })
+        let told = by_template.is_none() && !(named && template_writes_calls);
+        Ok(Self { tools, template_writes_tools, template_writes_calls, told, reasoning })
     }
 }
 

@@ -37,15 +37,14 @@ pub(super) fn write(conversation: &mut Conversation, tools: &[Tool], formats: &F
         conversation.tools = tools.iter().map(described).collect();
         return;
     }
-    let notation = formats.tools.filter(|_| !formats.template_writes_calls);
-    if let Some(format) = notation {
+    if let Some(format) = formats.tools.filter(|_| !formats.template_writes_calls) {
         conversation.messages.iter_mut().for_each(|message| rewrite(message, format));
     }
     if tools.is_empty() {
         return;
     }
     let mut text = String::from("You have functions.");
-    if let Some(format) = notation {
+    if let Some(format) = formats.tools.filter(|_| formats.told) {
         let arguments = Map::from_iter([("ARGUMENT".to_owned(), Value::from("VALUE"))]);
         text.push_str(" To call one, answer with its name and its arguments in this form:\n");
         text.push_str(&written(format, &[("NAME", &arguments)]));
@@ -100,7 +99,7 @@ mod tests {
     }
 
     fn by_host() -> Formats {
-        Formats { tools: tool_format("hermes"), template_writes_tools: false, template_writes_calls: false, reasoning: None }
+        Formats { tools: tool_format("hermes"), template_writes_tools: false, template_writes_calls: false, told: true, reasoning: None }
     }
 
     fn conversation() -> Conversation {
@@ -141,7 +140,7 @@ mod tests {
         assert!(!kimi.messages.iter().any(|message| message.content.contains("<tool_call>")));
         // A family whose template writes calls and no tools is told of them only.
         let mut told = conversation();
-        write(&mut told, &[tool("f")], &Formats { template_writes_calls: true, ..by_host() });
+        write(&mut told, &[tool("f")], &Formats { template_writes_calls: true, told: false, ..by_host() });
         assert!(told.messages[0].content.contains("\"name\":\"f\"") && !told.messages[0].content.contains("<tool_call>"));
         assert_eq!(told.messages[1..], conversation().messages);
         // Results of earlier turns stay readable when no tools are sent any more.

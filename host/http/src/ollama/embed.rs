@@ -74,7 +74,7 @@ pub async fn embeddings(State(app): State<App>, headers: HeaderMap, request: Req
 }
 
 fn check(lease: &dyn Leased, dimensions: Option<u32>) -> Result<(), ApiError> {
-    let Some(own) = lease.facts().embedding_dimension else {
+    let Some(own) = lease.facts().embedding.map(|embedding| embedding.dimension) else {
         return Err(ApiError::new(Kind::UnsupportedJob, format!("the model {:?} does not embed; ask an embedding model", lease.model()))
             .param("model"));
     };
@@ -95,7 +95,7 @@ async fn vectors(app: &App, lease: &dyn Leased, texts: Vec<String>, truncate: bo
     if texts.is_empty() {
         return Ok(Embeddings { vectors: Vec::new(), prompt_tokens: 0 });
     }
-    let most = lease.facts().context as usize;
+    let most = lease.facts().embedding.map_or(usize::MAX, |embedding| embedding.tokens as usize);
     let mut inputs = Vec::with_capacity(texts.len());
     for text in texts {
         let prompt = Prompt::Parts(vec![PromptPart { text, control: false }]);

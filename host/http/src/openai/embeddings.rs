@@ -75,7 +75,7 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
     let dimensions = fields.count("dimensions", 1..=u32::MAX)?;
     let lease = app.lease(model, &call).await?;
     let facts = lease.facts();
-    let Some(own) = facts.embedding_dimension else {
+    let Some(own) = facts.embedding.map(|embedding| embedding.dimension) else {
         return Err(ApiError::new(Kind::UnsupportedJob, format!("the model {:?} does not embed; ask an embedding model", lease.model()))
             .param("model"));
     };

@@ -1,7 +1,7 @@
 //! Opening listeners, with errors that say what is in the way.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use tokio::net::{TcpListener, UnixListener, UnixStream};
@@ -58,7 +58,8 @@ async fn unix(listen: &Listen, path: &Path) -> Result<Socket, ServeError> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             // A server that was killed leaves its file behind; a live one answers on it.
             match UnixStream::connect(path).await {
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                // Other files refuse a connection, too.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(path) => {}
                 Ok(_) => return Err(ServeError::InUse { listen: listen.clone() }),
                 Err(error) => {
                     let reason = format!("{} exists and is not a socket of ours ({error}); remove it or use another path", path.display());
@@ -75,6 +76,10 @@ async fn unix(listen: &Listen, path: &Path) -> Result<Socket, ServeError> {
     // Who may open the file may use the server: its owner and group.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660)).map_err(|error| failed(listen, &error))?;
     Ok(Socket::Unix(listener, file))
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
 fn failed(listen: &Listen, error: &io::Error) -> ServeError {

@@ -226,6 +226,10 @@ async fn it_listens_on_ipv6_and_on_a_socket_file_and_a_stale_file_is_replaced() 
     assert!(matches!(second, ServeError::InUse { .. }), "{second:?}");
     server.stop().await.unwrap();
     assert!(!path.exists(), "removed with its server");
+    std::fs::write(&path, "a letter").unwrap();
+    let taken = Server::bind(std::sync::Arc::new(script.clone()), &on_file).await.expect_err("somebody's file");
+    assert!(taken.to_string().contains("not a socket"), "{taken}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "a letter");
     let long = Listen::Unix(folder.join("x".repeat(120)));
     let error = Server::bind(std::sync::Arc::new(script), &HttpConfig { listen: vec![long], ..config() }).await.expect_err("too long");
     assert!(error.to_string().contains("shorter"), "{error}");

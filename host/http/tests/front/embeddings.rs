@@ -50,7 +50,7 @@ async fn all_shapes_of_input_and_the_refusals() {
         answer.code();
     }
     let mut deaf = facts();
-    deaf.embedding_dimension = None;
+    deaf.embedding = None;
     let server = serve(&Script::with(deaf, Defaults::default(), None, greeting)).await;
     assert_eq!(post(server.port(), PATH, &json!({"model": "demo", "input": "a"})).await.code(), "unsupported_by_model");
 }

@@ -62,7 +62,7 @@ pub fn facts() -> ModelFacts {
     serde_json::from_value(serde_json::json!({
         "plugin": "scripted", "plugin_version": "1.2.3", "device": "cpu", "computes_on": "paper", "architecture": "llama", "quantisation": "Q4_1",
         "context": 2048, "context_trained": 2048, "slots": 2, "vocabulary": 49152, "chat_template": TEMPLATE, "bos": "<|im_start|>",
-        "eos": "<|im_end|>", "control_tokens": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "embedding_dimension": 3, "state_bytes": 1
+        "eos": "<|im_end|>", "control_tokens": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "embedding": {"dimension": 3, "tokens": 512}, "state_bytes": 1
     }))
     .unwrap()
 }

@@ -185,3 +185,28 @@ async fn a_format_that_the_manifest_misspells_is_named() {
     assert_eq!(answer.status, 503);
     assert!(answer.text().contains("hermas") && answer.text().contains("kimi-k2"), "{}", answer.text());
 }
+
+/// Arguments are a mapping to it, in the order in which they were sent.
+#[tokio::test]
+async fn a_template_of_its_own_that_walks_over_calls_writes_them_itself() {
+    let template = "{% for m in messages %}[{{ m.role }}]{% if m.tool_calls %}{% for call in m.tool_calls %}{% for name, value in call.function.arguments|items %}<{{ name }}>{{ value }}{% endfor %}{% endfor %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+    let mut own = facts();
+    own.chat_template = Some(template.into());
+    let script = Script::with(own, Defaults::default(), None, greeting);
+    let call =
+        json!({"id": "c", "type": "function", "function": {"name": "get_weather", "arguments": "{\"unit\":\"C\",\"city\":\"Oslo\"}"}});
+    let messages = json!([
+        {"role": "user", "content": "Q"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "4"}
+    ]);
+    for more in [json!({}), json!({"tools": weather()})] {
+        let mut body = json!({"messages": messages});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert_eq!(ask(&script, body).await.status, 200);
+        let prompt: String = script.last_parts().into_iter().map(|(text, _)| text).collect();
+        assert!(prompt.ends_with("[user]Q[assistant]<unit>C<city>Oslo[tool]4"), "{prompt}");
+        // Who is offered functions is told how to call them; the template does not say it.
+        assert_eq!(prompt.contains("<tool_call>"), more.get("tools").is_some(), "{prompt}");
+    }
+}

@@ -177,7 +177,7 @@ fn embeddings_are_limited_counted_and_cancelled() {
     assert_eq!(embedded.vectors.len(), 40);
     assert_eq!(embedded.vectors[5][0], 6.0, "five bytes and the start token");
     let long = EmbedRequest { inputs: vec![text(&"z".repeat(32))] };
-    assert_eq!(engine.embed(&long, &cancel), Err(EngineError::ContextOverflow { have: 32, need: 33 }));
+    assert_eq!(engine.embed(&long, &cancel), Err(EngineError::TextTooLong { have: 32, need: 33 }));
     assert!(matches!(engine.embed(&EmbedRequest { inputs: vec![] }, &cancel), Err(EngineError::InvalidRequest { .. })));
     cancel.set();
     assert_eq!(engine.embed(&request, &cancel), Err(EngineError::Cancelled));
