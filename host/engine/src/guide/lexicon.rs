@@ -6,7 +6,7 @@
 //! longer than the trie is deep, are left out: no constraint allows them.
 
 use std::panic::catch_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use llguidance::ParserFactory;
@@ -29,6 +29,7 @@ const MOST_TOKEN_BYTES: usize = 512;
 pub(crate) struct Lexicon {
     env: TokEnv,
     factory: ParserFactory,
+    digits: OnceLock<Arc<Mask>>,
 }
 
 impl Lexicon {
@@ -73,12 +74,17 @@ impl Lexicon {
             .map_err(|error| error.to_string())?;
         *factory.limits_mut() = grammar::limits();
         factory.quiet();
-        Ok(Self { env, factory })
+        Ok(Self { env, factory, digits: OnceLock::new() })
     }
 
     /// Compiles grammars.
     pub(super) fn factory(&self) -> &ParserFactory {
         &self.factory
+    }
+
+    /// The tokens that begin with a digit.
+    pub(super) fn digits(&self) -> Arc<Mask> {
+        Arc::clone(self.digits.get_or_init(|| Arc::new(self.select(|word| word.first().is_some_and(u8::is_ascii_digit)))))
     }
 
     /// The control token with this text.

@@ -21,7 +21,6 @@ const LETTER: &[u8] = b"q";
 pub(super) struct Numerals {
     row: usize,
     words: TokEnv,
-    /// The tokens that begin with a digit.
     digits: Arc<Mask>,
     letter: Option<TokenId>,
 }
@@ -30,8 +29,7 @@ impl Numerals {
     /// At the start of an answer.
     pub(super) fn new(lexicon: &Lexicon) -> Self {
         let words = lexicon.factory().tok_env().clone();
-        let digits = Arc::new(lexicon.select(|word| word.first().is_some_and(u8::is_ascii_digit)));
-        Self { row: 0, letter: words.tok_trie().token_id_at_bytes(LETTER), words, digits }
+        Self { row: 0, letter: words.tok_trie().token_id_at_bytes(LETTER), words, digits: lexicon.digits() }
     }
 
     /// The answer goes on by this token.

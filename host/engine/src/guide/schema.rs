@@ -18,8 +18,10 @@ use super::grammar::check_pattern;
 const MOST_DEPTH: usize = 400;
 /// The largest integer that a double tells from its neighbours (2^53 - 1): bounds and constants are compared as doubles.
 const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
-/// Between two parts of a value: a space, or a new line and its indentation. A small model may never find out of what it may repeat.
-const WHITESPACE: &str = r" |\n[ \t]{0,40}";
+/// What stands between two members, and between a name and its value. All on one line: it is parsed, not read, tokens for line breaks and
+/// indentation cost time, and a small model may never find out of what it may repeat.
+const COMMA: &str = ", ?";
+const COLON: &str = ": ?";
 
 /// Keywords that narrow what is valid and that no grammar here carries out.
 const REFUSED: &[&str] = &[
@@ -94,7 +96,7 @@ pub(super) fn spelling(subschemas: &Subschemas<'_>) -> Result<Spelling, String> 
 
 /// The schema as llguidance is to read it.
 ///
-/// Its own draft is dropped, because an older one would turn newer keywords into ignored ones. Whitespace is bounded.
+/// Its own draft is dropped, because an older one would turn newer keywords into ignored ones. Of whitespace there is little.
 pub(super) fn prepared(root: Value, spelling: Spelling) -> Value {
     let mut schema = match root {
         Value::Object(schema) => schema,
@@ -105,7 +107,13 @@ pub(super) fn prepared(root: Value, spelling: Spelling) -> Value {
         Spelling::One => "nrbtf\\\"",
     };
     schema.shift_remove("$schema");
-    schema.insert("x-guidance".to_owned(), json!({ "json_allowed_escapes": escapes, "whitespace_pattern": WHITESPACE }));
+    let options = json!({
+        "json_allowed_escapes": escapes,
+        "whitespace_flexible": false,
+        "item_separator": COMMA,
+        "key_separator": COLON,
+    });
+    schema.insert("x-guidance".to_owned(), options);
     Value::Object(schema)
 }
 
