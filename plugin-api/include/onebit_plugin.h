@@ -33,7 +33,7 @@ typedef struct OnebitSession OnebitSession;
 #define ONEBIT_ABI_MAJOR 1
 
 // Additions. A plugin states the lowest minor it can live with; a host serves every minor up to its own.
-#define ONEBIT_ABI_MINOR 0
+#define ONEBIT_ABI_MINOR 1
 
 // The processor.
 #define ONEBIT_DEVICE_CPU 1
@@ -587,6 +587,49 @@ typedef struct OnebitPlugin {
   const void *(*extension)(OnebitModel *model, struct OnebitStr id);
 } OnebitPlugin;
 
+// How long a query and a document may be.
+typedef struct OnebitRerankLimits {
+  // `sizeof(OnebitRerankLimits)` of the host.
+  size_t struct_size;
+  // Tokens that a query and one document may have together at most, without what the plugin puts around them.
+  uint32_t max_tokens;
+  // Tokens that the plugin puts around a query and a document; for counting.
+  uint32_t joints;
+} OnebitRerankLimits;
+
+// Input of `rerank`: a query and `n` documents, document i = `tokens[offsets[i] ..< offsets[i + 1]]`. None of them has start, end or
+// separating tokens: how a pair is put together is the model's own, so the plugin does it.
+typedef struct OnebitRerankArgs {
+  // `sizeof(OnebitRerankArgs)` of the host.
+  size_t struct_size;
+  // The query's tokens.
+  const uint32_t *query;
+  // All documents' tokens, one after the other.
+  const uint32_t *tokens;
+  // `n + 1` offsets into `tokens`.
+  const uint32_t *offsets;
+  // Tokens of the query.
+  uint32_t n_query;
+  // Documents.
+  uint32_t n;
+  // Becomes non-zero when the work is to stop; looked at at least every 50 ms. May be null.
+  const uint32_t *cancel;
+  // Written: `n` scores, 0 = the document has nothing to do with the query, 1 = it answers it. Owned and initialised by the caller.
+  float *scores;
+  // Values that fit into `scores`.
+  size_t capacity;
+} OnebitRerankArgs;
+
+// The table of `onebit.rerank/1`. All functions must be there. `rerank` from any thread, one call at a time per model.
+typedef struct OnebitRerank {
+  // `sizeof(OnebitRerank)` of the plugin.
+  size_t struct_size;
+  // Fills `out`.
+  OnebitStatus (*limits)(OnebitModel *model, struct OnebitRerankLimits *out);
+  // Computes all scores or fails as a whole.
+  OnebitStatus (*rerank)(OnebitModel *model, const struct OnebitRerankArgs *args);
+} OnebitRerank;
+
 // Facts about a vocabulary. Texts live until `close`.
 typedef struct OnebitVocabulary {
   // `sizeof(OnebitVocabulary)` of the host.
@@ -722,6 +765,7 @@ typedef const struct OnebitPlugin *(*OnebitEntry)(const struct OnebitHost *host)
 #define ONEBIT_FORWARD_1 "onebit.forward/1"
 #define ONEBIT_TOKENIZE_1 "onebit.tokenize/1"
 #define ONEBIT_EMBED_1 "onebit.embed/1"
+#define ONEBIT_RERANK_1 "onebit.rerank/1"
 
 /* ---- the entry ---- */
 

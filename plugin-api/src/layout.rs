@@ -94,6 +94,9 @@ layouts! {
     growable OnebitOpenArgs { struct_size, path, device, threads, reserved, options, n_options, cancel, progress, progress_ctx }
     growable OnebitOpenOut { struct_size, model, computes_on, architecture, quantisation }
     growable OnebitPlugin { struct_size, abi_major, abi_minor, info, probe, fit, open, close, extension }
+    growable OnebitRerankLimits { struct_size, max_tokens, joints }
+    growable OnebitRerankArgs { struct_size, query, tokens, offsets, n_query, n, cancel, scores, capacity }
+    growable OnebitRerank { struct_size, limits, rerank }
     growable OnebitError { struct_size, code, reserved, have, need, want, free, retry_ms, message }
     growable OnebitVocabulary { struct_size, size, bos, eos, eot, adds_bos, adds_eos, chat_template, kind }
     growable OnebitTokenInfo { struct_size, flags, score, text }

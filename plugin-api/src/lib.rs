@@ -26,6 +26,7 @@ pub mod host;
 pub mod layout;
 pub mod note;
 pub mod plugin;
+pub mod rerank;
 pub mod status;
 pub mod tokenize;
 
@@ -39,10 +40,11 @@ pub use forward::*;
 pub use host::*;
 pub use note::*;
 pub use plugin::*;
+pub use rerank::*;
 pub use status::*;
 pub use tokenize::*;
 
 /// Breaking changes. Host and plugin must agree exactly.
 pub const ONEBIT_ABI_MAJOR: u32 = 1;
 /// Additions. A plugin states the lowest minor it can live with; a host serves every minor up to its own.
-pub const ONEBIT_ABI_MINOR: u32 = 0;
+pub const ONEBIT_ABI_MINOR: u32 = 1;

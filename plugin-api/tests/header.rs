@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use onebit_plugin_api::layout::LAYOUTS;
-use onebit_plugin_api::{ONEBIT_EMBED_1, ONEBIT_ENTRY_SYMBOL, ONEBIT_FORWARD_1, ONEBIT_NOTE_SECTION, ONEBIT_TOKENIZE_1};
+use onebit_plugin_api::{ONEBIT_EMBED_1, ONEBIT_ENTRY_SYMBOL, ONEBIT_FORWARD_1, ONEBIT_NOTE_SECTION, ONEBIT_RERANK_1, ONEBIT_TOKENIZE_1};
 
 const BLESS: &str = "ONEBIT_BLESS=1 cargo test -p onebit-plugin-api --test header";
 
@@ -27,7 +27,12 @@ fn generate() -> String {
     let body = plain_comments(&String::from_utf8(body).expect("UTF-8"));
 
     let read = |name: &str| std::fs::read_to_string(root().join("header").join(name)).expect(name);
-    let ids = [("ONEBIT_FORWARD_1", ONEBIT_FORWARD_1), ("ONEBIT_TOKENIZE_1", ONEBIT_TOKENIZE_1), ("ONEBIT_EMBED_1", ONEBIT_EMBED_1)];
+    let ids = [
+        ("ONEBIT_FORWARD_1", ONEBIT_FORWARD_1),
+        ("ONEBIT_TOKENIZE_1", ONEBIT_TOKENIZE_1),
+        ("ONEBIT_EMBED_1", ONEBIT_EMBED_1),
+        ("ONEBIT_RERANK_1", ONEBIT_RERANK_1),
+    ];
     let ids = ids.map(|(name, id)| format!("#define {name} \"{id}\"")).join("\n");
     let tail = read("tail.h").replace("@CAPABILITIES@", &ids);
     assert!(tail.contains(ONEBIT_ENTRY_SYMBOL.to_str().expect("UTF-8")) && tail.contains(ONEBIT_NOTE_SECTION));
@@ -127,7 +132,7 @@ fn the_note_of_c_and_cpp_is_an_elf_note_that_readelf_understands() {
         assert!(section.contains(" NOTE "), "{section}");
         assert!(text.lines().any(|line| line.trim_start().starts_with("onebit ")), "{text}");
         let bytes = std::fs::read(&library).expect("the library");
-        let note = b"note=1\nabi_major=1\nabi_built_minor=0\ntarget=";
+        let note = b"note=1\nabi_major=1\nabi_built_minor=1\ntarget=";
         assert!(bytes.windows(note.len()).any(|window| window == note), "{compiler}");
     }
 }

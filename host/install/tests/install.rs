@@ -285,7 +285,7 @@ fn a_refused_plugin_changes_nothing_and_the_table_says_why() {
     bench.installs(&bench.source("good"));
     let bad = bench.source("bad");
     let toml = fs::read_to_string(bad.join("plugin.toml")).unwrap();
-    fs::write(bad.join("plugin.toml"), toml.replace("abi = \"1.0\"", "abi = \"1.7\"")).unwrap();
+    fs::write(bad.join("plugin.toml"), toml.replace("abi = \"1.1\"", "abi = \"1.7\"")).unwrap();
     let error = bench.install(&bad).unwrap_err();
     assert!(matches!(error, InstallError::Refused(_)) && error.to_string().contains("what to do"), "{error}");
     // A hash of a file that only the plugin itself would open.

@@ -78,6 +78,7 @@ impl Bench {
                 Need::Forward => self.model()?.forward().is_some(),
                 Need::Tokenize => self.model()?.tokenizer().is_some(),
                 Need::Embed => self.model()?.embedder().is_some(),
+                Need::Rerank => self.model()?.reranker().is_some(),
                 Need::Snapshot => self.forward()?.limits().snapshot,
                 Need::Shift => self.forward()?.limits().shift,
                 Need::Embeddings => self.forward()?.limits().embeddings,

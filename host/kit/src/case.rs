@@ -38,6 +38,8 @@ pub enum Need {
     Tokenize,
     /// `onebit.embed/1`, and a model file.
     Embed,
+    /// `onebit.rerank/1`, and a model file.
+    Rerank,
     /// The flag `ONEBIT_STATE_SNAPSHOT`.
     Snapshot,
     /// The flag `ONEBIT_STATE_SHIFT`.
@@ -54,6 +56,7 @@ impl Need {
             Self::Forward => "onebit.forward/1",
             Self::Tokenize => "onebit.tokenize/1",
             Self::Embed => "onebit.embed/1",
+            Self::Rerank => "onebit.rerank/1",
             Self::Snapshot => "ONEBIT_STATE_SNAPSHOT",
             Self::Shift => "ONEBIT_STATE_SHIFT",
             Self::Embeddings => "ONEBIT_FORWARD_EMBEDDINGS",
@@ -62,7 +65,7 @@ impl Need {
 
     /// The capability it stands for.
     pub(crate) fn capability(self) -> Option<&'static str> {
-        matches!(self, Self::Forward | Self::Tokenize | Self::Embed).then(|| self.name())
+        matches!(self, Self::Forward | Self::Tokenize | Self::Embed | Self::Rerank).then(|| self.name())
     }
 }
 

@@ -67,16 +67,7 @@ impl Embedder {
             let message = format!("a text of {need} tokens; this model embeds at most {have}");
             return Err(PluginError { have, need, ..PluginError::new(Status::CONTEXT_OVERFLOW, message) });
         }
-        let tokens: Vec<u32> = texts.iter().flat_map(|text| text.iter().copied()).collect();
-        let mut end = 0u32;
-        let mut offsets = vec![0];
-        for text in texts {
-            end = u32::try_from(text.len())
-                .ok()
-                .and_then(|len| end.checked_add(len))
-                .ok_or_else(|| PluginError::new(Status::INVALID_ARGUMENT, "too many tokens in one call"))?;
-            offsets.push(end);
-        }
+        let (tokens, offsets) = raw::texts(texts)?;
         let dimension = parts.limits.dimension as usize;
         let mut vectors = vec![0.0f32; texts.len() * dimension];
         let args = abi::OnebitEmbedArgs {

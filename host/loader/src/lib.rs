@@ -26,6 +26,7 @@ mod plugin_toml;
 mod raw;
 mod refusal;
 mod refused_calls;
+mod reranker;
 mod session;
 mod sink;
 mod text;
@@ -43,13 +44,14 @@ pub use plugin::Plugin;
 pub use plugin_toml::{Needs, OptionKind, OptionSpec, PluginToml, is_plugin_id};
 pub use refusal::{Refusal, RefusalRow};
 pub use refused_calls::{count_refused_calls, refused_calls};
+pub use reranker::Reranker;
 pub use session::{Logits, Session};
 pub use sink::{HostSink, LogLevel, Sink};
 pub use text::one_line;
 pub use tokenizer::Tokenizer;
 pub use types::{
     Allocation, Batch, CancelFlag, EmbedLimits, Encode, Fit, FitRequest, ForwardLimits, Info, Input, ModelDescription, OpenRequest,
-    ProbeReport, Reason, SessionArgs, TokenInfo, Vocabulary,
+    ProbeReport, Reason, RerankLimits, SessionArgs, TokenInfo, Vocabulary,
 };
 
 /// ABI major this host speaks.

@@ -8,8 +8,9 @@ use onebit_plugin_api as abi;
 use crate::door::{capability, extension};
 use crate::embedder::EmbedderParts;
 use crate::plugin::{PluginInner, absent, call};
+use crate::reranker::RerankerParts;
 use crate::tokenizer::TokenizerParts;
-use crate::{Embedder, ForwardLimits, ModelDescription, PluginError, Session, SessionArgs, Tokenizer, raw};
+use crate::{Embedder, ForwardLimits, ModelDescription, PluginError, Reranker, Session, SessionArgs, Tokenizer, raw};
 
 /// A loaded model. Clones share it; it is closed when the last clone and everything made from it is gone.
 #[derive(Clone)]
@@ -22,6 +23,7 @@ pub(crate) struct ModelInner {
     pub(crate) forward: Option<Arc<ForwardParts>>,
     tokenizer: Option<Arc<TokenizerParts>>,
     embedder: Option<Arc<EmbedderParts>>,
+    reranker: Option<Arc<RerankerParts>>,
     /// `session_open`: one call at a time per model.
     pub(crate) opening: Mutex<()>,
 }
@@ -47,6 +49,7 @@ impl ModelInner {
             forward: None,
             tokenizer: None,
             embedder: None,
+            reranker: None,
             opening: Mutex::new(()),
         };
         // SAFETY: the texts live until `close`.
@@ -61,7 +64,8 @@ impl ModelInner {
         let table = |id: &str| {
             if offered(id) { extension(&model.plugin.table, raw.as_ptr(), id) } else { core::ptr::null() }
         };
-        let (forward, tokenize, embed) = (table(abi::ONEBIT_FORWARD_1), table(abi::ONEBIT_TOKENIZE_1), table(abi::ONEBIT_EMBED_1));
+        let (forward, tokenize) = (table(abi::ONEBIT_FORWARD_1), table(abi::ONEBIT_TOKENIZE_1));
+        let (embed, rerank) = (table(abi::ONEBIT_EMBED_1), table(abi::ONEBIT_RERANK_1));
         // SAFETY: tables of the types that belong to their ids, or null.
         unsafe {
             if !forward.is_null() {
@@ -72,6 +76,9 @@ impl ModelInner {
             }
             if !embed.is_null() {
                 model.embedder = Some(Arc::new(EmbedderParts::read(capability(embed), raw)?));
+            }
+            if !rerank.is_null() {
+                model.reranker = Some(Arc::new(RerankerParts::read(capability(rerank), raw)?));
             }
         }
         Ok(model)
@@ -156,6 +163,11 @@ impl Model {
     /// `onebit.embed/1`, if the model has it.
     pub fn embedder(&self) -> Option<Embedder> {
         self.0.embedder.as_ref().map(|parts| Embedder { model: Arc::clone(&self.0), parts: Arc::clone(parts) })
+    }
+
+    /// `onebit.rerank/1`, if the model has it.
+    pub fn reranker(&self) -> Option<Reranker> {
+        self.0.reranker.as_ref().map(|parts| Reranker { model: Arc::clone(&self.0), parts: Arc::clone(parts) })
     }
 }
 

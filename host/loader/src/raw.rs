@@ -6,7 +6,7 @@
 use onebit_plugin_api as abi;
 use onebit_plugin_api::layout::Growable;
 
-use crate::PluginError;
+use crate::{PluginError, Status};
 
 /// Longest text that is taken from a plugin, bytes. Chat templates are the longest there are, tens of KiB.
 const MAX_TEXT: usize = 4 << 20;
@@ -72,6 +72,23 @@ pub(crate) unsafe fn text(text: abi::OnebitStr, what: &str) -> Result<String, Pl
     // SAFETY: as promised.
     let bytes = unsafe { slice(text.ptr.cast::<u8>(), text.len, what) }?;
     core::str::from_utf8(bytes).map(str::to_owned).map_err(|_| PluginError::broken(format!("{what} is not UTF-8")))
+}
+
+/// Texts as the ABI wants them: all tokens, one text after the other, and `n + 1` offsets. The number of texts fits 32 bits afterwards.
+pub(crate) fn texts(texts: &[&[u32]]) -> Result<(Vec<u32>, Vec<u32>), PluginError> {
+    let mut end = 0u32;
+    let mut offsets = vec![0];
+    for text in texts {
+        end = u32::try_from(text.len()).ok().and_then(|len| end.checked_add(len)).ok_or_else(too_many_tokens)?;
+        offsets.push(end);
+    }
+    u32::try_from(offsets.len()).map_err(|_| too_many_tokens())?;
+    Ok((texts.concat(), offsets))
+}
+
+/// What does not fit into the ABI's 32 bits.
+pub(crate) fn too_many_tokens() -> PluginError {
+    PluginError::new(Status::INVALID_ARGUMENT, "too many tokens in one call")
 }
 
 /// Options as the ABI wants them; borrows from `options`.

@@ -327,3 +327,12 @@ pub struct EmbedLimits {
     /// How a text's vector is made.
     pub pooling: String,
 }
+
+/// How long a query and a document may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RerankLimits {
+    /// Tokens that both may have together at most; at least 1.
+    pub max_tokens: u32,
+    /// Tokens that the plugin puts around them; for counting.
+    pub joints: u32,
+}

@@ -60,8 +60,8 @@ fn an_honest_plugin_is_accepted_and_its_libraries_are_found() {
 fn another_abi_major_is_refused_with_both_versions() {
     let (_dir, plugin) = copy();
     patch(&plugin, b"abi_major=1", b"abi_major=2");
-    let refusal = refused_for(&plugin, "abi", "2.0");
-    assert_eq!(refusal.rows[0].host, "1.0 to 1.0");
+    let refusal = refused_for(&plugin, "abi", "2.1");
+    assert_eq!(refusal.rows[0].host, "1.0 to 1.1");
     assert!(refusal.rows[0].remedy.contains("newer onebit-host"), "{refusal}");
 }
 
@@ -102,7 +102,7 @@ fn a_note_that_says_other_than_plugin_toml_is_refused_row_by_row() {
     edit_toml(&plugin, "id = \"ngram-c\"", "id = \"another\"");
     edit_toml(&plugin, &format!("version = \"{}\"", env!("CARGO_PKG_VERSION")), "version = \"9.0.0\"");
     edit_toml(&plugin, "\"onebit.tokenize/1\"", "\"onebit.embed/1\"");
-    edit_toml(&plugin, "abi = \"1.0\"", "abi = \"1.3\"");
+    edit_toml(&plugin, "abi = \"1.1\"", "abi = \"1.3\"");
     let refusal = refused(&plugin);
     let fields: Vec<&str> = refusal.rows.iter().map(|row| row.field.as_str()).collect();
     assert_eq!(fields, ["id", "version", "abi", "capabilities"], "{refusal}");

@@ -47,6 +47,7 @@ pub mod export;
 mod forward;
 mod host;
 mod plugin;
+mod rerank;
 mod tokenize;
 
 pub use device::{Device, DeviceKind, MemoryKinds, ProbeReport, Reason};
@@ -55,6 +56,7 @@ pub use error::Error;
 pub use forward::{Allocation, Batch, Forward, ForwardLimits, Input, Session, SessionArgs};
 pub use host::{Host, Level};
 pub use plugin::{Cancel, Fit, FitRequest, Info, Model, ModelDescription, OpenRequest, Options, Plugin, Verdict};
+pub use rerank::{RerankLimits, Reranker};
 pub use tokenize::{Encode, TokenInfo, Tokenizer, Vocabulary};
 
 /// Capability id of [`Forward`].
@@ -63,3 +65,5 @@ pub const FORWARD: &str = onebit_plugin_api::ONEBIT_FORWARD_1;
 pub const TOKENIZE: &str = onebit_plugin_api::ONEBIT_TOKENIZE_1;
 /// Capability id of [`Embedder`].
 pub const EMBED: &str = onebit_plugin_api::ONEBIT_EMBED_1;
+/// Capability id of [`Reranker`].
+pub const RERANK: &str = onebit_plugin_api::ONEBIT_RERANK_1;

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::path::Path;
 
-use crate::{Device, Embedder, Error, Forward, Host, ProbeReport, Reason, Tokenizer};
+use crate::{Device, Embedder, Error, Forward, Host, ProbeReport, Reason, Reranker, Tokenizer};
 
 /// A way to compute. One instance per process, made when the host enters through one of the doors.
 pub trait Plugin: Send + Sync + Sized + 'static {
@@ -41,6 +41,11 @@ pub trait Model: Send + Sync + 'static {
 
     /// `onebit.embed/1`.
     fn embedder(&self) -> Option<&dyn Embedder> {
+        None
+    }
+
+    /// `onebit.rerank/1`.
+    fn reranker(&self) -> Option<&dyn Reranker> {
         None
     }
 }

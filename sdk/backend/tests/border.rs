@@ -335,7 +335,7 @@ fn a_host_of_another_major_gets_no_table_and_a_reason() {
     // SAFETY: a proper host of another version; null is what is expected.
     assert!(unsafe { onebit_plugin_v1(Box::leak(Box::new(other))) }.is_null());
     let (_, message) = reported(abi::ONEBIT_ABI_MISMATCH);
-    assert_eq!(message, "small 1.2.3 speaks ABI 1.0 or newer of that major, this host 2.0");
+    assert_eq!(message, "small 1.2.3 speaks ABI 1.0 or newer of that major, this host 2.1");
     // SAFETY: null is allowed.
     assert!(unsafe { onebit_plugin_v1(std::ptr::null()) }.is_null());
 }

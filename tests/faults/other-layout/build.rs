@@ -4,6 +4,6 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-env=CARGO_PKG_NAME=onebit-plugin-api");
-    println!("cargo:rustc-env=CARGO_PKG_VERSION=1.0.0");
+    println!("cargo:rustc-env=CARGO_PKG_VERSION=1.1.0");
     println!("cargo:rustc-env=PLUGIN_VERSION={}", std::env::var("CARGO_PKG_VERSION").unwrap_or_default());
 }

@@ -15,6 +15,7 @@ pub(super) static CASES: &[Case] = &[
     Case::new("cancel.open", "A load ends soon after it is cancelled, and leaves nothing behind", &[Need::Model], open),
     Case { seconds: 120, ..Case::new("cancel.forward", "A prompt ends soon after it is cancelled; its rows removed, the session is as good as new", &[Need::Forward], forward) },
     Case::new("cancel.embed", "Embedding ends soon after it is cancelled", &[Need::Embed], embed),
+    Case::new("cancel.rerank", "Ranking ends soon after it is cancelled", &[Need::Rerank], rerank),
 ];
 
 /// The flag is to be looked at every 50 ms of work. What is held against is more, and the best of [`TRIES`], because the machine of a test
@@ -185,30 +186,40 @@ fn forward(bench: &Bench) -> Outcome {
 
 fn embed(bench: &Bench) -> Outcome {
     let embedder = bench.model()?.embedder().ok_or_else(|| Stop::Skipped("this model has no onebit.embed/1".into()))?;
-    let most = (embedder.limits().max_tokens as usize).min(LONG as usize);
+    text_calls(bench, "embedding", embedder.limits().max_tokens, |text, flag| embedder.embed_unchecked(text, flag))
+}
+
+fn rerank(bench: &Bench) -> Outcome {
+    let reranker = bench.model()?.reranker().ok_or_else(|| Stop::Skipped("this model has no onebit.rerank/1".into()))?;
+    text_calls(bench, "ranking", reranker.limits().max_tokens - 1, |text, flag| reranker.rerank_unchecked(&text[..1], text, flag))
+}
+
+/// Cancels a call that reads a text of up to `most` tokens.
+fn text_calls<T>(bench: &Bench, doing: &str, most: u32, call: impl Fn(&[u32], Option<&CancelFlag>) -> Result<T, PluginError>) -> Outcome {
+    let most = (most as usize).min(LONG as usize);
     let text: Vec<u32> = match bench.model()?.forward() {
         Some(_) => bench.prompt(0, most)?,
         None => (0..most as u32).map(|token| token % 16).collect(),
     };
-    bench.step("finding out how fast it embeds");
+    bench.step(&format!("finding out how fast {doing} is"));
     let few = most.min(64);
-    embedder.embed_unchecked(&text[..few], None).failed("embed")?;
+    call(&text[..few], None).failed(doing)?;
     let begin = Instant::now();
-    embedder.embed_unchecked(&text[..few], None).failed("embed")?;
+    call(&text[..few], None).failed(doing)?;
     let most = (enough(few as u32, begin.elapsed()) as usize).clamp(few, most);
     let text = &text[..most];
-    bench.step(&format!("embedding {most} tokens"));
+    bench.step(&format!("{doing} {most} tokens"));
     let begin = Instant::now();
-    embedder.embed_unchecked(text, None).failed("embed")?;
+    call(text, None).failed(doing)?;
     let whole = begin.elapsed();
-    bench.number(&format!("embedding {most} tokens"), whole.as_secs_f64() * 1e3, "ms", None);
+    bench.number(&format!("{doing} {most} tokens"), whole.as_secs_f64() * 1e3, "ms", None);
     for part in [0.0, 0.4] {
         let after = whole.mul_f64(part);
         bench.step(&format!("cancelling it after {} ms", after.as_millis()));
-        let what = format!("embedding cancelled after {} ms", after.as_millis());
-        judge(bench, &what, whole, after, |flag| embedder.embed_unchecked(text, Some(flag)))?;
+        let what = format!("{doing} cancelled after {} ms", after.as_millis());
+        judge(bench, &what, whole, after, |flag| call(text, Some(flag)))?;
     }
-    bench.step("embedding after all");
-    embedder.embed_unchecked(text, None).failed("embed after it was cancelled")?;
+    bench.step(&format!("{doing} after all"));
+    call(text, None).failed(&format!("{doing} after it was cancelled"))?;
     Ok(())
 }

@@ -20,8 +20,8 @@ fn embedder(bench: &Bench) -> Result<Embedder, Stop> {
     bench.model()?.embedder().ok_or_else(|| Stop::Skipped("this model has no onebit.embed/1".into()))
 }
 
-fn texts(bench: &Bench, embedder: &Embedder) -> Result<Vec<Vec<u32>>, Stop> {
-    let most = embedder.limits().max_tokens as usize;
+/// Three texts as tokens, each of at most `most`.
+pub(super) fn texts(bench: &Bench, most: usize) -> Result<Vec<Vec<u32>>, Stop> {
     let words = ["A cat sat on the mat.", "The moon is far away, and the sea is near.", "x"];
     let encode = |text: &&str| match bench.model()?.tokenizer() {
         Some(tokenizer) => tokenizer.encode(text, Encode::default()).failed("encoding a text"),
@@ -30,17 +30,17 @@ fn texts(bench: &Bench, embedder: &Embedder) -> Result<Vec<Vec<u32>>, Stop> {
     words.iter().map(|text| encode(text).map(|tokens| tokens.into_iter().take(most).collect())).collect()
 }
 
-fn slices(texts: &[Vec<u32>]) -> Vec<&[u32]> {
+pub(super) fn slices(texts: &[Vec<u32>]) -> Vec<&[u32]> {
     texts.iter().map(Vec::as_slice).collect()
 }
 
-fn furthest(left: &[f32], right: &[f32]) -> f64 {
+pub(super) fn furthest(left: &[f32], right: &[f32]) -> f64 {
     left.iter().zip(right).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max)
 }
 
 fn vectors(bench: &Bench) -> Outcome {
     let embedder = embedder(bench)?;
-    let texts = texts(bench, &embedder)?;
+    let texts = texts(bench, embedder.limits().max_tokens as usize)?;
     bench.step("embedding");
     let first = embedder.embed(&slices(&texts), true, None).failed("embed")?;
     for (index, vector) in first.iter().enumerate() {
@@ -64,7 +64,7 @@ fn vectors(bench: &Bench) -> Outcome {
 
 fn alone(bench: &Bench) -> Outcome {
     let embedder = embedder(bench)?;
-    let texts = texts(bench, &embedder)?;
+    let texts = texts(bench, embedder.limits().max_tokens as usize)?;
     bench.step("embedding texts together");
     let together = embedder.embed(&slices(&texts), true, None).failed("embed")?;
     let mut worst = 0.0_f64;
@@ -81,7 +81,7 @@ fn alone(bench: &Bench) -> Outcome {
 fn refused(bench: &Bench) -> Outcome {
     let embedder = embedder(bench)?;
     let most = embedder.limits().max_tokens;
-    let text = texts(bench, &embedder)?.swap_remove(0);
+    let text = texts(bench, most as usize)?.swap_remove(0);
     if most < 1 << 20 {
         bench.step("embedding a text that is one token too long");
         let long: Vec<u32> = text.iter().copied().cycle().take(most as usize + 1).collect();

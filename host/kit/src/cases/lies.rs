@@ -86,6 +86,7 @@ fn can(call: &Call, model: Option<&onebit_loader::Model>) -> bool {
         (Stage::Forward, Some(model)) => model.forward().is_some(),
         (Stage::Tokenize, Some(model)) => model.tokenizer().is_some(),
         (Stage::Embed, Some(model)) => model.embedder().is_some(),
+        (Stage::Rerank, Some(model)) => model.reranker().is_some(),
     }
 }
 

@@ -12,6 +12,7 @@ mod lies;
 mod open;
 mod probe;
 mod refusals;
+mod rerank;
 mod sequences;
 mod snapshot;
 mod tokenizer;
@@ -21,7 +22,7 @@ use crate::case::Case;
 #[rustfmt::skip]
 static THEMES: &[&[Case]] = &[
     entry::CASES, probe::CASES, fit::CASES, open::CASES, forward::CASES, refusals::CASES, sequences::CASES, snapshot::CASES,
-    tokenizer::CASES, embed::CASES, cancel::CASES, leaks::CASES, lies::CASES, behaviour::CASES,
+    tokenizer::CASES, embed::CASES, rerank::CASES, cancel::CASES, leaks::CASES, lies::CASES, behaviour::CASES,
 ];
 
 /// All cases, in the order in which a failure says most about those behind it.

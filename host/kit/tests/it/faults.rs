@@ -50,6 +50,8 @@ const UNLAWFUL: &[Row] = &[
     ("eos-goes-on", "tokenizer.facts", FAILED, "does not end a generation"),
     ("vector-length", "embed.vectors", FAILED, "was to have length 1"),
     ("vector-neighbours", "embed.alone", FAILED, "with the texts beside it"),
+    ("score-beyond", "rerank.scores", FAILED, "not between 0 and 1"),
+    ("score-neighbours", "rerank.alone", FAILED, "with the documents beside it"),
     ("leaks-memory", "leaks.models", FAILED, "that nobody freed"),
     ("leaks-file", "leaks.models", FAILED, "files open"),
     ("leaks-thread", "leaks.models", FAILED, "threads more"),
@@ -127,6 +129,7 @@ fn who_looks_at_no_flag_is_found_and_who_leaves_half_a_batch_too() {
         ("deaf-open", "cancel.open", FAILED, "did not see the flag"),
         ("deaf-forward", "cancel.forward", FAILED, "did not see the flag"),
         ("deaf-embed", "cancel.embed", FAILED, "did not see the flag"),
+        ("deaf-rerank", "cancel.rerank", FAILED, "did not see the flag"),
         ("half-cancelled", "cancel.forward", FAILED, "beside a cancelled prompt"),
     ] {
         found(&slow(row.0).case(row.1), &row);
@@ -135,7 +138,8 @@ fn who_looks_at_no_flag_is_found_and_who_leaves_half_a_batch_too() {
 
 #[test]
 fn every_case_but_those_of_the_machine_has_a_fault_that_it_finds() {
-    let found: Vec<&str> = UNLAWFUL.iter().chain(LIES).map(|row| row.1).chain(["cancel.open", "cancel.forward", "cancel.embed"]).collect();
+    let cancels = ["cancel.open", "cancel.forward", "cancel.embed", "cancel.rerank"];
+    let found: Vec<&str> = UNLAWFUL.iter().chain(LIES).map(|row| row.1).chain(cancels).collect();
     let without: Vec<&str> = onebit_kit::cases::all().map(|case| case.id).filter(|id| !found.contains(id)).collect();
     // Each has its reason: what breaks these laws breaks others first, or the SDK and the honest C plugin cannot be told to.
     let known = [
@@ -146,6 +150,7 @@ fn every_case_but_those_of_the_machine_has_a_fault_that_it_finds() {
         "tokenizer.special",
         "tokenizer.no-such-token",
         "embed.refused",
+        "rerank.refused",
         "lies.model-calls",
     ];
     assert_eq!(without, known);

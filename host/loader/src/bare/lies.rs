@@ -25,6 +25,8 @@ pub enum Stage {
     Tokenize,
     /// A model with `onebit.embed/1`.
     Embed,
+    /// A model with `onebit.rerank/1`.
+    Rerank,
 }
 
 /// Which struct of a call is lied about.
@@ -103,6 +105,8 @@ pub static CALLS: &[Call] = &[
     Call { name: "decode", stage: Stage::Tokenize, structs: &[args::<abi::OnebitDecodeArgs>("OnebitDecodeArgs")], make: decode },
     Call { name: "embed.limits", stage: Stage::Embed, structs: &[out::<abi::OnebitEmbedLimits>("OnebitEmbedLimits")], make: embed_limits },
     Call { name: "embed", stage: Stage::Embed, structs: &[args::<abi::OnebitEmbedArgs>("OnebitEmbedArgs")], make: embed },
+    Call { name: "rerank.limits", stage: Stage::Rerank, structs: &[out::<abi::OnebitRerankLimits>("OnebitRerankLimits")], make: rerank_limits },
+    Call { name: "rerank", stage: Stage::Rerank, structs: &[args::<abi::OnebitRerankArgs>("OnebitRerankArgs")], make: rerank },
 ];
 
 const DEVICE: (Part, &str, usize) = (Part::Device, "OnebitDevice", size_of::<abi::OnebitDevice>());
@@ -403,4 +407,31 @@ fn embed(wire: &mut Wire<'_>) -> Result<abi::OnebitStatus, PluginError> {
     let embed = embedder.parts.table.embed.ok_or_else(|| absent("embed"))?;
     // SAFETY: as in `limits`; the buffer has `capacity` values.
     Ok(unsafe { embed(wire.raw_model()?, args) })
+}
+
+fn rerank_limits(wire: &mut Wire<'_>) -> Result<abi::OnebitStatus, PluginError> {
+    let out = wire.place(Part::Out, &raw::out::<abi::OnebitRerankLimits>())?;
+    let reranker = wire.model()?.reranker().ok_or_else(|| absent("onebit.rerank/1"))?;
+    let limits = reranker.parts.table.limits.ok_or_else(|| absent("limits"))?;
+    // SAFETY: as in `limits`.
+    Ok(unsafe { limits(wire.raw_model()?, out) })
+}
+
+fn rerank(wire: &mut Wire<'_>) -> Result<abi::OnebitStatus, PluginError> {
+    let reranker = wire.model()?.reranker().ok_or_else(|| absent("onebit.rerank/1"))?;
+    let (query, tokens, offsets, mut scores) = ([1_u32; 2], [1_u32; 3], [0_u32, 3], [0.0_f32]);
+    let args = abi::OnebitRerankArgs {
+        query: query.as_ptr(),
+        tokens: tokens.as_ptr(),
+        offsets: offsets.as_ptr(),
+        n_query: 2,
+        n: 1,
+        scores: scores.as_mut_ptr(),
+        capacity: 1,
+        ..raw::out()
+    };
+    let args = wire.place(Part::Args, &args)?;
+    let rerank = reranker.parts.table.rerank.ok_or_else(|| absent("rerank"))?;
+    // SAFETY: as in `limits`; the buffer has `capacity` values.
+    Ok(unsafe { rerank(wire.raw_model()?, args) })
 }

@@ -7,7 +7,8 @@ use onebit_plugin_api as abi;
 use crate::devices::Device;
 use crate::plugin::{absent, call, raw_device, read_report};
 use crate::{
-    Batch, CancelFlag, Embedder, ForwardModel, Logits, Model, Plugin, PluginError, ProbeReport, Session, SessionArgs, Tokenizer, raw,
+    Batch, CancelFlag, Embedder, ForwardModel, Logits, Model, Plugin, PluginError, ProbeReport, Reranker, Session, SessionArgs, Tokenizer,
+    raw,
 };
 
 /// An operation on a sequence.
@@ -161,5 +162,12 @@ impl Embedder {
         // SAFETY: a function of the table, a live model, a buffer of `capacity` values. One call at a time: a test has one thread here.
         call(|| unsafe { function(self.model.raw.as_ptr(), &raw const args) })?;
         Ok(vector)
+    }
+}
+
+impl Reranker {
+    /// Ranks one document that may be too long, with tokens that may not exist.
+    pub fn rerank_unchecked(&self, query: &[u32], document: &[u32], cancel: Option<&CancelFlag>) -> Result<f32, PluginError> {
+        self.submit(query, &[document], cancel).map(|scores| scores[0])
     }
 }

@@ -37,24 +37,13 @@ unsafe extern "C" fn embed(raw: *mut abi::OnebitModel, args: *const abi::OnebitE
         let (embedder, limits) = embedder_of(boxed)?;
         let n = args.n as usize;
         // SAFETY: as above.
-        let offsets = unsafe { wire::slice(args.offsets, n + 1, "offsets") }?;
-        if offsets[0] != 0 || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
-            return Err(Error::invalid_argument("offsets must begin with 0 and not fall"));
-        }
-        // SAFETY: as above; the last offset is the number of tokens.
-        let tokens = unsafe { wire::slice(args.tokens, offsets[n] as usize, "tokens") }?;
-        let texts: Vec<&[u32]> = offsets.windows(2).map(|pair| &tokens[pair[0] as usize..pair[1] as usize]).collect();
+        let texts = unsafe { wire::texts(args.tokens, args.offsets, n) }?;
         if let Some(longest) = texts.iter().map(|text| text.len()).max()
             && longest > limits.max_tokens as usize
         {
             return Err(Error::context_overflow(limits.max_tokens.into(), longest as u64));
         }
-        if let Some(tokenizer) = boxed.model.tokenizer() {
-            let size = tokenizer.vocabulary().size;
-            if let Some(token) = tokens.iter().find(|token| **token >= size) {
-                return Err(Error::invalid_argument(format!("token {token} of a vocabulary of {size}")));
-            }
-        }
+        texts.iter().try_for_each(|text| boxed.check_tokens(text))?;
         let values = n * limits.dimension as usize;
         if args.capacity < values {
             return Err(Error::buffer_too_small(args.capacity as u64, values as u64));

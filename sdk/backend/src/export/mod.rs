@@ -10,6 +10,7 @@ pub(crate) mod guard;
 mod model;
 mod note;
 mod plugin;
+mod rerank;
 mod root;
 mod tokenize;
 mod wire;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use onebit_plugin_api as abi;
 
-use super::{embed, forward, guard, tokenize, wire};
+use super::{embed, forward, guard, rerank, tokenize, wire};
 use crate::{EmbedLimits, Error, Model};
 
 /// What `OnebitModel *` points to.
@@ -12,6 +12,18 @@ pub(super) struct ModelBox {
     pub(super) model: Box<dyn Model>,
     /// Kept, because the host may look at its text until `close`.
     pub(super) embed_limits: OnceLock<EmbedLimits>,
+}
+
+impl ModelBox {
+    /// Whether the vocabulary has them all; a model without one knows by itself what it takes.
+    pub(super) fn check_tokens(&self, tokens: &[u32]) -> Result<(), Error> {
+        let Some(tokenizer) = self.model.tokenizer() else { return Ok(()) };
+        let size = tokenizer.vocabulary().size;
+        match tokens.iter().find(|token| **token >= size) {
+            Some(token) => Err(Error::invalid_argument(format!("token {token} of a vocabulary of {size}"))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// # Safety
@@ -62,6 +74,7 @@ pub(super) unsafe extern "C" fn extension(raw: *mut abi::OnebitModel, id: abi::O
             abi::ONEBIT_FORWARD_1 if model.forward().is_some() => (&raw const forward::TABLE).cast(),
             abi::ONEBIT_TOKENIZE_1 if model.tokenizer().is_some() => (&raw const tokenize::TABLE).cast(),
             abi::ONEBIT_EMBED_1 if model.embedder().is_some() => (&raw const embed::TABLE).cast(),
+            abi::ONEBIT_RERANK_1 if model.reranker().is_some() => (&raw const rerank::TABLE).cast(),
             _ => core::ptr::null(),
         };
         Ok(())

@@ -109,6 +109,22 @@ fn check_slice<T>(pointer: *const T, len: usize, what: &str) -> Result<(), Error
     Ok(())
 }
 
+/// Texts that lie one after the other: text i = `tokens[offsets[i] ..< offsets[i + 1]]`.
+///
+/// # Safety
+///
+/// `offsets` is null, or valid for reads of `n + 1` values during `'a`; `tokens` is null, or valid for as many as the last of these says.
+pub(crate) unsafe fn texts<'a>(tokens: *const u32, offsets: *const u32, n: usize) -> Result<Vec<&'a [u32]>, Error> {
+    // SAFETY: as promised.
+    let offsets = unsafe { slice(offsets, n + 1, "offsets") }?;
+    if offsets[0] != 0 || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
+        return Err(Error::invalid_argument("offsets must begin with 0 and not fall"));
+    }
+    // SAFETY: as promised.
+    let tokens = unsafe { slice(tokens, offsets[n] as usize, "tokens") }?;
+    Ok(offsets.windows(2).map(|pair| &tokens[pair[0] as usize..pair[1] as usize]).collect())
+}
+
 /// # Safety
 ///
 /// `text.ptr` is null, or valid for reads of `text.len` bytes during `'a`.

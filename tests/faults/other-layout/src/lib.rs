@@ -46,7 +46,7 @@ impl RootModule for OnebitRootRef {
     abi_stable::declare_root_module_statics! {OnebitRootRef}
     const BASE_NAME: &'static str = "onebit_plugin";
     const NAME: &'static str = "onebit_plugin";
-    const VERSION_STRINGS: VersionStrings = VersionStrings::new("1.0.0");
+    const VERSION_STRINGS: VersionStrings = VersionStrings::new("1.1.0");
 }
 
 extern "C" fn entry(_host: *const c_void) -> *const c_void {

@@ -16,10 +16,11 @@ const NAMES: &[&str] = &[
     "shift-forgets",
     // Snapshots.
     "snapshot-loses-last", "snapshot-unchecked", "snapshot-size", "save-disturbs",
-    // Tokens and vectors.
+    // Tokens, vectors and scores.
     "loses-spaces", "users-control", "pieces-differ", "eos-goes-on", "vector-length", "vector-neighbours",
+    "score-beyond", "score-neighbours",
     // Cancelling.
-    "deaf-open", "deaf-forward", "deaf-embed", "half-cancelled",
+    "deaf-open", "deaf-forward", "deaf-embed", "deaf-rerank", "half-cancelled",
     // What is left.
     "leaks-memory", "leaks-file", "leaks-thread", "leaks-session", "leaks-batch", "leaks-failed-load", "burns",
     // Manners.

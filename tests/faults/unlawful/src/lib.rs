@@ -8,6 +8,7 @@ mod deeds;
 mod embed;
 mod fault;
 mod model;
+mod rerank;
 mod session;
 
 use std::path::Path;
@@ -95,6 +96,6 @@ fn check(path: &Path) -> Result<(), Error> {
 export_plugin!(Unlawful, {
     id: "unlawful",
     version: env!("CARGO_PKG_VERSION"),
-    capabilities: [onebit_sdk::FORWARD, onebit_sdk::TOKENIZE, onebit_sdk::EMBED],
+    capabilities: [onebit_sdk::FORWARD, onebit_sdk::TOKENIZE, onebit_sdk::EMBED, onebit_sdk::RERANK],
     licence: "MIT OR Apache-2.0",
 });

@@ -1,12 +1,13 @@
 //! The model: its limits and its tokens, which are bytes.
 
 use onebit_sdk::{
-    Allocation, Embedder, Encode, Error, Forward, ForwardLimits, Model, ModelDescription, Session, SessionArgs, TokenInfo, Tokenizer,
-    Vocabulary,
+    Allocation, Embedder, Encode, Error, Forward, ForwardLimits, Model, ModelDescription, Reranker, Session, SessionArgs, TokenInfo,
+    Tokenizer, Vocabulary,
 };
 
 use crate::embed::Directions;
 use crate::fault;
+use crate::rerank::Scores;
 use crate::session::LawSession;
 
 pub(crate) const VOCABULARY: u32 = 257;
@@ -20,6 +21,7 @@ pub(crate) struct LawModel {
     vocabulary: Vocabulary,
     texts: Vec<String>,
     directions: Directions,
+    scores: Scores,
 }
 
 impl LawModel {
@@ -35,6 +37,7 @@ impl LawModel {
             vocabulary: Vocabulary { size: VOCABULARY, eos: Some(END), eot: Some(END), kind: "bytes".into(), ..Vocabulary::default() },
             texts: (0..VOCABULARY).map(text).collect(),
             directions: Directions { row_us },
+            scores: Scores { row_us },
         }
     }
 }
@@ -54,6 +57,10 @@ impl Model for LawModel {
 
     fn embedder(&self) -> Option<&dyn Embedder> {
         Some(&self.directions)
+    }
+
+    fn reranker(&self) -> Option<&dyn Reranker> {
+        Some(&self.scores)
     }
 }
 
