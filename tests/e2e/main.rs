@@ -20,6 +20,7 @@ mod formats;
 mod front;
 mod malformed;
 mod openapi;
+mod reranking;
 mod schemas;
 mod shapes;
 mod structured;

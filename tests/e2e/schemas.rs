@@ -172,7 +172,7 @@ fn no_invalid_value_is_accepted_and_what_cannot_be_followed_is_named() {
     let said = run(Command::new("python3").arg(clients().join("json_schemas.py")).arg(folder));
     let suite: BTreeMap<String, Value> = serde_json::from_str(&said).expect("JSON");
     let session = Echo { state: Vec::new(), logits: Vec::new() };
-    let backend = Backend { session: Some(Box::new(session)), vocabulary: Arc::new(Bytes), embed: None };
+    let backend = Backend { session: Some(Box::new(session)), vocabulary: Arc::new(Bytes), embed: None, rerank: None };
     let (engine, _) = Engine::start_on(backend).expect("the echo starts");
 
     let mut counts: BTreeMap<&str, Count> = BTreeMap::new();

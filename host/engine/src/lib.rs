@@ -18,7 +18,7 @@ mod text;
 #[cfg(test)]
 mod testing;
 
-pub use backend::{Embed, EmbedLimits, Fault, Forward, ForwardLimits, Rows, TokenFacts, Vocabulary, VocabularyFacts};
+pub use backend::{Embed, EmbedLimits, Fault, Forward, ForwardLimits, Rerank, RerankLimits, Rows, TokenFacts, Vocabulary, VocabularyFacts};
 pub use engine::{Backend, Engine, EngineLoad, EngineOptions, Gauge, Health, Progress};
 pub use onebit_loader::CancelFlag;
 pub use request::*;

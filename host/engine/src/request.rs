@@ -289,6 +289,26 @@ pub struct Embeddings {
     pub prompt_tokens: u32,
 }
 
+/// A query and documents to rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RerankRequest {
+    /// What is asked.
+    pub query: String,
+    /// What may answer it.
+    pub documents: Vec<String>,
+    /// A document that is too long is read as far as the model reads; otherwise it is an error.
+    pub truncate: bool,
+}
+
+/// How well documents answer a query, in the order asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ranking {
+    /// One per document, 0 ..= 1.
+    pub scores: Vec<f32>,
+    /// Of all pairs: the query is read once with each document.
+    pub prompt_tokens: u32,
+}
+
 /// What the front must know of a loaded model. Comes from the worker, so it is true.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelFacts {
@@ -322,6 +342,8 @@ pub struct ModelFacts {
     pub control_tokens: Vec<String>,
     /// How it embeds; `None` = it does not.
     pub embedding: Option<EmbeddingFacts>,
+    /// It ranks documents.
+    pub ranks: bool,
     /// Bytes of state and scratch the plugin allocated.
     pub state_bytes: u64,
 }
@@ -355,6 +377,26 @@ pub enum EngineError {
         /// Tokens one text may have.
         have: u32,
         /// Tokens the text has.
+        need: u32,
+    },
+    /// The query leaves no room for a document.
+    #[error("the query is too long: {need} tokens, and this model reads at most {have} of a query and a document together; shorten it")]
+    QueryTooLong {
+        /// Tokens both may have together.
+        have: u32,
+        /// Tokens the query has.
+        need: u32,
+    },
+    /// The document does not fit beside the query into what the plugin reads at once.
+    #[error(
+        "document {index} is too long: {need} tokens with the query > {have} maximum, what this model reads at once; shorten it, or send \"truncate\": true to have only its beginning read"
+    )]
+    DocumentTooLong {
+        /// Which, counted from 0.
+        index: u32,
+        /// Tokens both may have together.
+        have: u32,
+        /// Tokens both have together.
         need: u32,
     },
     /// The request cannot be carried out as it stands.

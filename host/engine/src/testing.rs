@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use onebit_loader::CancelFlag;
 
-use crate::backend::{Embed, EmbedLimits, Fault, Forward, ForwardLimits, Rows, TokenFacts, Vocabulary, VocabularyFacts};
+use crate::backend::{
+    Embed, EmbedLimits, Fault, Forward, ForwardLimits, Rerank, RerankLimits, Rows, TokenFacts, Vocabulary, VocabularyFacts,
+};
 use crate::engine::{Backend, Engine};
 use crate::request::{Event, Finished, GenerateRequest, Prompt, PromptPart, RequestId, TokenId, TokenOut};
 
@@ -81,7 +83,8 @@ impl Toy {
 
     pub(crate) fn start(&self) -> Engine {
         let session = Session { toy: self.clone(), state: vec![Vec::new(); self.limits.sequences as usize], logits: Vec::new() };
-        let backend = Backend { session: Some(Box::new(session)), vocabulary: Arc::new(self.clone()), embed: Some(Arc::new(self.clone())) };
+        let toy = Arc::new(self.clone());
+        let backend = Backend { session: Some(Box::new(session)), vocabulary: toy.clone(), embed: Some(toy.clone()), rerank: Some(toy) };
         Engine::start_on(backend).expect("the toy starts").0
     }
 
@@ -247,6 +250,22 @@ impl Embed for Toy {
             return Err(Fault::Cancelled);
         }
         Ok(texts.iter().map(|text| vec![text.len() as f32, text[0] as f32, 0.0, 1.0]).collect())
+    }
+}
+
+impl Rerank for Toy {
+    fn limits(&self) -> RerankLimits {
+        RerankLimits { max_tokens: 32, joints: 3 }
+    }
+
+    /// The share of the document's tokens that the query has.
+    fn rerank(&self, query: &[TokenId], documents: &[&[TokenId]], cancel: &CancelFlag) -> Result<Vec<f32>, Fault> {
+        if cancel.is_set() {
+            return Err(Fault::Cancelled);
+        }
+        let share =
+            |document: &&[TokenId]| document.iter().filter(|token| query.contains(token)).count() as f32 / document.len().max(1) as f32;
+        Ok(documents.iter().map(share).collect())
     }
 }
 

@@ -68,6 +68,8 @@ impl From<EngineError> for ApiError {
         let message = error.to_string();
         match error {
             EngineError::ContextOverflow { .. } | EngineError::TextTooLong { .. } => Self::new(Kind::ContextLength, message),
+            EngineError::QueryTooLong { .. } => Self::new(Kind::ContextLength, message).param("query"),
+            EngineError::DocumentTooLong { .. } => Self::new(Kind::ContextLength, message).param("documents"),
             EngineError::InvalidRequest { param, .. } => Self { param, ..Self::new(Kind::InvalidValue, message) },
             EngineError::Unsupported(_) => Self::new(Kind::UnsupportedJob, message),
             // A cancel that this front did not ask for comes from a worker that is being unloaded.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use onebit_engine::{EmbedRequest, Embeddings, GenerateRequest, ModelFacts, Prompt, TokenId};
+use onebit_engine::{EmbedRequest, Embeddings, GenerateRequest, ModelFacts, Prompt, Ranking, RerankRequest, TokenId};
 use onebit_worker::{
     Confinement, Host, HostError, KeepAlive, Lease, LeaseOptions, Lifecycle, ModelState, ModelSummary, Recipe, WorkerState as Phase,
     WorkerStatus,
@@ -217,5 +217,9 @@ impl Leased for HostLease {
 
     fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>> {
         async move { Ok(self.lease.embed(request).await?) }.boxed()
+    }
+
+    fn rerank(&self, request: RerankRequest) -> BoxFuture<'_, Result<Ranking, ApiError>> {
+        async move { Ok(self.lease.rerank(request).await?) }.boxed()
     }
 }

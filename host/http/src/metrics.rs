@@ -118,8 +118,8 @@ impl Metrics {
         self.observe(&DECODE, &labels, seconds(finished.timings.decode_us));
     }
 
-    /// Texts were embedded.
-    pub fn embedding(&self, model: &str, prompt_tokens: u32) {
+    /// Texts were read that nothing is written to: embedded, ranked.
+    pub fn read(&self, model: &str, prompt_tokens: u32) {
         self.counter(&PROMPT_TOKENS, &[("model", model)]).increment(u64::from(prompt_tokens));
     }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
+use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, Ranking, RerankRequest, TokenId};
 use onebit_worker::{Confinement, KeepAlive, Lifecycle, Recipe};
 
 use crate::errors::ApiError;
@@ -199,4 +199,6 @@ pub trait Leased: Send + Sync + 'static {
     fn decode(&self, tokens: Vec<TokenId>) -> BoxFuture<'_, Result<Vec<u8>, ApiError>>;
     /// Embeds.
     fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>>;
+    /// Says how well documents answer a query.
+    fn rerank(&self, request: RerankRequest) -> BoxFuture<'_, Result<Ranking, ApiError>>;
 }

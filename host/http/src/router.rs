@@ -66,6 +66,8 @@ pub fn router(app: App, gate: Arc<Gate>) -> Router {
         .ask(Post, "/detokenize", llama_server::tokens::detokenize, llama_server::openapi::detokenize())
         .ask(Post, "/apply-template", llama_server::tokens::apply_template, llama_server::openapi::apply_template())
         .ask(Post, "/infill", llama_server::infill::handle, llama_server::openapi::infill())
+        .ask(Post, "/v1/rerank", llama_server::rerank::handle, llama_server::openapi::rerank())
+        .ask(Post, "/rerank", llama_server::rerank::handle, llama_server::openapi::rerank())
         .ask(Get, "/props", llama_server::props::props, llama_server::openapi::props())
         .ask(Get, "/slots", llama_server::props::slots, llama_server::openapi::slots())
         .tell(Get, "/models", llama_server::models::list, llama_server::openapi::models())

@@ -74,6 +74,9 @@ fn main() {
             ToWorker::Embed { id, .. } => {
                 say(&writer, FromWorker::Embedded { id, result: Err(EngineError::Unsupported("a script does not embed".into())) });
             }
+            ToWorker::Rerank { id, .. } => {
+                say(&writer, FromWorker::Ranked { id, result: Err(EngineError::Unsupported("a script does not rank".into())) });
+            }
             ToWorker::Shutdown if script[0] == "stubborn" => eprintln!("I stay"),
             ToWorker::Shutdown => return,
             ToWorker::Load { .. } => panic!("a second order"),
@@ -213,6 +216,7 @@ fn facts(order: &LoadOrder) -> ModelFacts {
         eos: None,
         control_tokens: Vec::new(),
         embedding: None,
+        ranks: false,
         state_bytes: 0,
     }
 }

@@ -8,18 +8,22 @@
 //! * [`load`], [`weights`]: a model and its contexts.
 //! * [`session`], [`rows`], [`snapshot`]: `onebit.forward/1`.
 //! * [`tokenizer`], [`runs`]: `onebit.tokenize/1`. [`embedder`]: `onebit.embed/1`.
+//! * [`reranker`], [`kinds`]: `onebit.rerank/1`; [`pooled`] computes for both.
 //! * [`border`], [`failure`], [`logs`]: exceptions, words and aborts of llama.cpp, made harmless.
 
 mod border;
 mod embedder;
 mod failure;
 mod fit;
+mod kinds;
 mod load;
 mod logs;
 mod model;
 mod modules;
 mod plugin;
+mod pooled;
 mod processor;
+mod reranker;
 mod rows;
 mod runs;
 mod session;
@@ -33,6 +37,6 @@ mod weights;
 onebit_sdk::export_plugin!(plugin::GgmlPlugin, {
     id: "vulkan-ggml",
     version: env!("CARGO_PKG_VERSION"),
-    capabilities: [onebit_sdk::FORWARD, onebit_sdk::TOKENIZE, onebit_sdk::EMBED],
+    capabilities: [onebit_sdk::FORWARD, onebit_sdk::TOKENIZE, onebit_sdk::EMBED, onebit_sdk::RERANK],
     licence: "MIT OR Apache-2.0",
 });

@@ -2,6 +2,7 @@
 //! first small batch runs, so that the first request pays for no page fault and no shader.
 
 use std::ffi::{CString, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -48,6 +49,12 @@ impl Files {
     /// The first file's header, which carries the metadata.
     pub fn first(&self) -> Result<&Gguf, Error> {
         self.headers.first().ok_or_else(|| Error::internal("a model without files"))
+    }
+
+    /// The first file.
+    pub fn first_path(&self) -> Result<&Path, Error> {
+        let path = self.paths.first().ok_or_else(|| Error::internal("a model without files"))?;
+        Ok(Path::new(std::ffi::OsStr::from_bytes(path.as_bytes())))
     }
 
     /// Bytes of all weights.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
-use onebit_sdk::{Embedder, Error, Forward, ForwardLimits, Model, ModelDescription, Session, SessionArgs, Tokenizer};
-use onebit_weights::Gguf;
+use onebit_sdk::{Embedder, Error, Forward, ForwardLimits, Model, ModelDescription, Reranker, Session, SessionArgs, Tokenizer};
 
 use crate::embedder::GgmlEmbedder;
+use crate::load::Files;
+use crate::reranker::GgmlReranker;
 use crate::session::GgmlSession;
 use crate::tokenizer::GgmlTokenizer;
 use crate::weights::Weights;
@@ -20,11 +21,13 @@ pub struct GgmlModel {
     forward: Option<GgmlForward>,
     tokenizer: Option<GgmlTokenizer>,
     embedder: Option<GgmlEmbedder>,
+    reranker: Option<GgmlReranker>,
 }
 
 impl GgmlModel {
     /// Puts together what `weights` and the header of its first file offer.
-    pub fn new(weights: &Arc<Weights>, file: &Gguf, computes_on: String) -> Result<Self, Error> {
+    pub fn new(weights: &Arc<Weights>, files: &Files, computes_on: String) -> Result<Self, Error> {
+        let file = files.first()?;
         // SAFETY: the model is alive.
         let generates = unsafe { sys::llama_model_has_decoder(weights.as_ptr()) && !sys::llama_model_has_encoder(weights.as_ptr()) };
         let causal =
@@ -32,6 +35,8 @@ impl GgmlModel {
         // SAFETY: as above.
         let diffuses = unsafe { sys::llama_model_is_diffusion(weights.as_ptr()) };
         let generates = generates && causal != Some(false) && !diffuses;
+        let tokenizer = GgmlTokenizer::new(weights, file)?;
+        let reranker = GgmlReranker::new(weights, files.first_path()?, file, tokenizer.as_ref())?;
         Ok(Self {
             description: ModelDescription {
                 computes_on,
@@ -39,8 +44,9 @@ impl GgmlModel {
                 quantisation: weights.facts.quantisation.clone(),
             },
             forward: generates.then(|| GgmlForward { weights: Arc::clone(weights) }),
-            tokenizer: GgmlTokenizer::new(weights, file)?,
+            tokenizer,
             embedder: GgmlEmbedder::new(weights, file)?,
+            reranker,
         })
     }
 }
@@ -60,6 +66,10 @@ impl Model for GgmlModel {
 
     fn embedder(&self) -> Option<&dyn Embedder> {
         self.embedder.as_ref().map(|embedder| embedder as &dyn Embedder)
+    }
+
+    fn reranker(&self) -> Option<&dyn Reranker> {
+        self.reranker.as_ref().map(|reranker| reranker as &dyn Reranker)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::load::{self, Files};
 use crate::logs;
 use crate::model::GgmlModel;
 use crate::modules::{self, Modules, Refusal};
+use crate::reranker;
 use crate::settings::Settings;
 use crate::threads;
 use crate::weights::Place;
@@ -120,7 +121,9 @@ impl Plugin for GgmlPlugin {
         if let Err(refusal) = self.modules.cpu() {
             return Ok(Fit::refused(refusal.reason, refusal.text));
         }
-        if let Err((reason, text)) = load::examine(&files) {
+        let ranks = reranker::ranks(files.first()?, &facts.architecture)?;
+        let ranks = ranks.map_err(|text| (Reason::UnsupportedModel, text));
+        if let Err((reason, text)) = load::examine(&files).and(ranks) {
             answer.verdict = onebit_sdk::Verdict::Refused { reason, text };
         }
         Ok(answer)
@@ -137,6 +140,6 @@ impl Plugin for GgmlPlugin {
         let (place, name) = self.place(request.device).map_err(|refusal| Error::device_unavailable(refusal.text))?;
         let threads = request.threads.unwrap_or_else(threads::available).max(1);
         let weights = load::load(&files, place, threads, settings, progress, cancel)?;
-        Ok(Box::new(GgmlModel::new(&weights, files.first()?, name)?))
+        Ok(Box::new(GgmlModel::new(&weights, &files, name)?))
     }
 }

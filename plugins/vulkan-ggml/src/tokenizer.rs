@@ -49,6 +49,12 @@ impl GgmlTokenizer {
                 sys::llama_vocab_get_add_eos(vocab),
             )
         };
+        let (eos, adds_eos) = match kind {
+            // BERT's family ends every text with what separates two, and its files name no end of their own.
+            // SAFETY: as above.
+            sys::LLAMA_VOCAB_TYPE_WPM => (unsafe { sys::llama_vocab_sep(vocab) }, true),
+            _ => (eos, adds_eos),
+        };
         let mut tokenizer = Self {
             vocabulary: Vocabulary {
                 size: weights.n_vocab(),
@@ -72,6 +78,15 @@ impl GgmlTokenizer {
             }
         }
         Ok(Some(tokenizer))
+    }
+
+    /// What stands between two texts besides the end of the first: RoBERTa's family has a second one.
+    pub fn second_separator(&self) -> Option<u32> {
+        let vocab = self.weights.vocab();
+        // SAFETY: the vocabulary is alive as long as the model.
+        let (kind, adds, separator) =
+            unsafe { (sys::llama_vocab_type(vocab), sys::llama_vocab_get_add_sep(vocab), sys::llama_vocab_sep(vocab)) };
+        u32::try_from(separator).ok().filter(|_| adds && kind != sys::LLAMA_VOCAB_TYPE_WPM)
     }
 
     fn raw_text(&self, id: u32) -> &[u8] {

@@ -58,18 +58,27 @@ fn to_worker() -> Vec<(&'static str, Value)> {
     vec![
         (
             "load",
-            json!({"Load": {
+            json!({"Load": {"order": {
                 "model": "a:b", "model_path": "/models/a.gguf", "plugin_dir": "/plugins/p", "plugin_id": "p", "plugin_version": "1.0.0",
-                "device": device(), "options": [["speed", "3"]], "context": 2048, "slots": 2, "threads": 4, "chat_template": "{{ messages }}"
-            }}),
+                "device": device(), "options": [["speed", "3"]], "context": 2048, "slots": 2, "threads": 4, "chat_template": "{{ messages }}",
+                "trust": {"mode": "warn", "keys": ["/etc/keys"]}, "seen": []
+            }, "sandbox": {
+                "require": true, "exempt": ["q"], "network": [], "read": ["/data"], "memory": 1024, "environment": ["A"], "caches": "/var/cache"
+            }}}),
         ),
         (
             "generate",
             json!({"Generate": {"id": 1, "request_id": "req_1", "request": {
-                "prompt": parts, "add_special": true, "max_tokens": 16, "sampling": sampling(), "stop": ["\n\n"], "logprobs": 2, "ignore_eos": false
+                "prompt": parts, "add_special": true, "max_tokens": 16, "sampling": sampling(), "stop": ["\n\n"], "logprobs": 2, "ignore_eos": false,
+                "constraint": {"Marked": {"lark": "start: until_0", "marks": ["<call>"], "schemas": ["{}"]}},
+                "reasoning": {"start": null, "end": "</think>", "budget": 64}, "control_text": true, "prompt_logprobs": 1, "priority": "high"
             }}}),
         ),
         ("embed", json!({"Embed": {"id": 2, "request_id": "req_2", "request": {"inputs": [parts, {"Tokens": [1, 2, 3]}]}}})),
+        (
+            "rerank",
+            json!({"Rerank": {"id": 5, "request_id": "req_3", "request": {"query": "a", "documents": ["b", ""], "truncate": true}}}),
+        ),
         ("encode", json!({"Encode": {"id": 3, "prompt": parts, "add_special": true}})),
         ("decode", json!({"Decode": {"id": 4, "tokens": [0, 127, 128, 4294967295_u32]}})),
         ("cancel", json!({"Cancel": {"id": 18446744073709551615_u64}})),
@@ -78,16 +87,16 @@ fn to_worker() -> Vec<(&'static str, Value)> {
 }
 
 fn from_worker() -> Vec<(&'static str, Value)> {
-    let stats = json!({"rss_bytes": 1000000, "rss_file_bytes": 5, "active": 1, "waiting": 2, "progress": 300});
+    let stats = json!({"rss_bytes": 1000000, "rss_file_bytes": 5, "active": 1, "waiting": 2, "progress": 300, "refused_calls": 1});
     let event = |event: Value| json!({"Event": {"id": 1, "event": event}});
     vec![
         ("load-progress", json!({"LoadProgress": {"fraction": 0.5}})),
         (
             "ready",
-            json!({"Ready": {"stats": stats, "facts": {
+            json!({"Ready": {"stats": stats, "confinement": {"landlock": 7, "seccomp": true, "missing": ["a cgroup"]}, "facts": {
                 "plugin": "p", "plugin_version": "1.0.0", "device": "cpu", "computes_on": "paper", "architecture": "llama", "quantisation": "Q4_1",
                 "context": 2048, "context_trained": 2048, "slots": 2, "vocabulary": 49152, "chat_template": "{{ messages }}", "bos": "<s>",
-                "eos": null, "control_tokens": ["<s>", "</s>"], "embedding": {"dimension": 3, "tokens": 512}, "state_bytes": 1
+                "eos": null, "control_tokens": ["<s>", "</s>"], "embedding": {"dimension": 3, "tokens": 512}, "ranks": true, "state_bytes": 1
             }}}),
         ),
         (
@@ -113,6 +122,7 @@ fn from_worker() -> Vec<(&'static str, Value)> {
         ),
         ("failed-event", event(json!({"Failed": {"ContextOverflow": {"have": 1, "need": 2}}}))),
         ("embedded", json!({"Embedded": {"id": 2, "result": {"Ok": {"vectors": [[1.0, -0.5], []], "prompt_tokens": 4}}}})),
+        ("ranked", json!({"Ranked": {"id": 5, "result": {"Ok": {"scores": [0.5, 1.0], "prompt_tokens": 4}}}})),
         ("encoded", json!({"Encoded": {"id": 3, "result": {"Err": {"InvalidRequest": {"message": "no", "param": "prompt"}}}}})),
         ("decoded", json!({"Decoded": {"id": 4, "result": {"Ok": [255, 0]}}})),
         ("stats", json!({"Stats": stats})),

@@ -58,7 +58,7 @@ impl Vocabulary for Bytes {
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| {
-        let backend = Backend { session: Some(Box::new(Flat(Vec::new()))), vocabulary: Arc::new(Bytes), embed: None };
+        let backend = Backend { session: Some(Box::new(Flat(Vec::new()))), vocabulary: Arc::new(Bytes), embed: None, rerank: None };
         Engine::start_on(backend).expect("a model without an opinion starts").0
     })
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use onebit_engine::{
-    EmbedRequest, EmbeddingFacts, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Timings, TokenId,
-    TokenLogprob, TokenOut, Usage,
+    EmbedRequest, EmbeddingFacts, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Ranking, RerankRequest,
+    Timings, TokenId, TokenLogprob, TokenOut, Usage,
 };
 use onebit_http::Models;
 use onebit_http::errors::{ApiError, unknown_model};
@@ -42,6 +42,7 @@ impl Host {
             eos: Some("</s>".into()),
             control_tokens: control_tokens.to_vec(),
             embedding: Some(EmbeddingFacts { dimension: 2, tokens: 512 }),
+            ranks: true,
             state_bytes: 1,
         };
         Self { facts, defaults: Defaults::default() }
@@ -160,5 +161,10 @@ impl Leased for Host {
     fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embeddings, ApiError>> {
         let vectors = vec![vec![1.0, -0.5]; request.inputs.len()];
         async move { Ok(Embeddings { vectors, prompt_tokens: 5 }) }.boxed()
+    }
+
+    fn rerank(&self, request: RerankRequest) -> BoxFuture<'_, Result<Ranking, ApiError>> {
+        let scores = vec![0.5; request.documents.len()];
+        async move { Ok(Ranking { scores, prompt_tokens: 5 }) }.boxed()
     }
 }

@@ -56,6 +56,7 @@ const ROUTES: &[(&str, &str, Shape)] = &[
     ("detokenize", "/detokenize", Shape::Own),
     ("template", "/apply-template", Shape::Own),
     ("infill", "/infill", Shape::Own),
+    ("rerank", "/v1/rerank", Shape::Own),
 ];
 
 /// Never dropped: what a server holds to its end is no leak.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use onebit_fuzz::TARGETS;
+use onebit_worker::protocol::{Decoder, FromWorker, Hello, ToWorker};
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -48,4 +49,33 @@ fn the_table_of_bounds_the_binaries_and_the_corpus_know_the_same_targets() {
         let bytes: u64 = inputs.iter().map(|file| file.metadata().unwrap().len()).sum();
         assert!(bytes <= 512 << 10, "the inputs of {name} have {bytes} bytes; keep the small ones: `cargo xtask fuzz {name} --minimise`");
     }
+}
+
+/// Kept frames are of one version of the protocol. Those of an older one are refused at once, and prove nothing any more.
+#[test]
+fn the_kept_frames_of_a_worker_are_messages_of_today() {
+    fn read<M: serde::de::DeserializeOwned>(target: &str) {
+        for file in files(&here().join("corpus").join(target)) {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            if name.ends_with("-cut") || ["huge-length", "left-over", "hello-only"].contains(&name.as_str()) {
+                continue;
+            }
+            let bytes = std::fs::read(&file).unwrap();
+            let mut decoder = Decoder::new();
+            decoder.space().extend_from_slice(&bytes);
+            let hello = decoder.take::<Hello>().unwrap();
+            assert!(hello.is_some(), "{target}/{name} does not begin with a greeting");
+            let mut messages = 0;
+            let end = loop {
+                match decoder.take::<M>() {
+                    Ok(Some(_)) => messages += 1,
+                    end => break end.map(drop),
+                }
+            };
+            let remedy = "write it anew: cargo run -p onebit-fuzz --example frames";
+            assert!(messages > 0 && end.is_ok(), "{target}/{name} is of another protocol ({messages} messages, {end:?}); {remedy}");
+        }
+    }
+    read::<ToWorker>("to_worker");
+    read::<FromWorker>("from_worker");
 }

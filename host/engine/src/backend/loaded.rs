@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use onebit_loader::{Batch, CancelFlag, Embedder, Encode, Input, PluginError, Session, Status, Tokenizer};
+use onebit_loader::{Batch, CancelFlag, Embedder, Encode, Input, PluginError, Reranker, Session, Status, Tokenizer};
 
-use super::{Embed, EmbedLimits, Fault, Forward, ForwardLimits, Rows, TokenFacts, Vocabulary, VocabularyFacts};
+use super::{Embed, EmbedLimits, Fault, Forward, ForwardLimits, Rerank, RerankLimits, Rows, TokenFacts, Vocabulary, VocabularyFacts};
 use crate::request::TokenId;
 
 /// A session with the size it was opened with.
@@ -78,6 +78,17 @@ impl Embed for Embedder {
 
     fn embed(&self, texts: &[&[TokenId]], cancel: &CancelFlag) -> Result<Vec<Vec<f32>>, Fault> {
         Ok(Embedder::embed(self, texts, true, Some(cancel))?)
+    }
+}
+
+impl Rerank for Reranker {
+    fn limits(&self) -> RerankLimits {
+        let limits = Reranker::limits(self);
+        RerankLimits { max_tokens: limits.max_tokens, joints: limits.joints }
+    }
+
+    fn rerank(&self, query: &[TokenId], documents: &[&[TokenId]], cancel: &CancelFlag) -> Result<Vec<f32>, Fault> {
+        Ok(Reranker::rerank(self, query, documents, Some(cancel))?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the engine asks of a plugin, in the engine's own words.
 //!
-//! Three small traits instead of the loader's handles, so that scheduling and sampling can be tested against a backend whose every
+//! Four small traits instead of the loader's handles, so that scheduling and sampling can be tested against a backend whose every
 //! answer is known. The loader's handles implement them in [`loaded`]; both sides pass the same laws.
 
 mod loaded;
@@ -133,6 +133,27 @@ pub trait Embed: Send + Sync {
     /// # Errors
     /// The plugin's.
     fn embed(&self, texts: &[&[TokenId]], cancel: &CancelFlag) -> Result<Vec<Vec<f32>>, Fault>;
+}
+
+/// How long a query and a document may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RerankLimits {
+    /// Tokens both may have together at most.
+    pub max_tokens: u32,
+    /// Tokens that the plugin puts around them; for counting.
+    pub joints: u32,
+}
+
+/// A query and documents in, scores out. Calls wait for each other.
+pub trait Rerank: Send + Sync {
+    /// Its limits.
+    fn limits(&self) -> RerankLimits;
+
+    /// One score, 0 ..= 1, per document. No text has start, end or separating tokens.
+    ///
+    /// # Errors
+    /// The plugin's.
+    fn rerank(&self, query: &[TokenId], documents: &[&[TokenId]], cancel: &CancelFlag) -> Result<Vec<f32>, Fault>;
 }
 
 /// How a call into the plugin failed, sorted by what the engine does about it.

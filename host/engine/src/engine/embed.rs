@@ -1,18 +1,13 @@
 //! Embeddings: texts to tokens, a few texts per call, vectors back in the order asked.
-//!
-//! They run on the caller's thread beside generation; the plugin lets one call in at a time. A few texts per call, so that a long list
-//! can be cancelled and a watchdog sees it move.
 
 use onebit_loader::CancelFlag;
 
+use super::call::{TEXTS_PER_CALL, step};
 use super::facts::Tokens;
 use super::shared::Shared;
-use crate::backend::{Embed, Fault};
+use crate::backend::Embed;
 use crate::prompt::{self, Purpose};
 use crate::request::{EmbedRequest, Embeddings, EngineError, TokenId};
-
-/// Texts per call into the plugin.
-const TEXTS_PER_CALL: usize = 16;
 
 /// All vectors or an error.
 pub(crate) fn embed(
@@ -22,9 +17,6 @@ pub(crate) fn embed(
     request: &EmbedRequest,
     cancel: &CancelFlag,
 ) -> Result<Embeddings, EngineError> {
-    if let Some(failure) = shared.failure() {
-        return Err(failure);
-    }
     if request.inputs.is_empty() {
         return Err(EngineError::InvalidRequest {
             message: "there is nothing to embed; give at least one text".into(),
@@ -48,22 +40,8 @@ pub(crate) fn embed(
     }
     let mut vectors = Vec::with_capacity(texts.len());
     for group in texts.chunks(TEXTS_PER_CALL) {
-        if cancel.is_set() {
-            return Err(EngineError::Cancelled);
-        }
         let group: Vec<&[TokenId]> = group.iter().map(Vec::as_slice).collect();
-        let computed = {
-            let _step = shared.watch.begin();
-            embed.embed(&group, cancel)
-        };
-        let computed = computed.map_err(|fault| {
-            let broken = matches!(fault, Fault::Broken { .. });
-            let error = EngineError::from(fault);
-            if broken {
-                shared.fail(&error);
-            }
-            error
-        })?;
+        let computed = step(shared, cancel, || embed.embed(&group, cancel))?;
         let whole = computed.len() == group.len() && computed.iter().all(|vector| vector.len() == limits.dimension as usize);
         if !whole || computed.iter().flatten().any(|value| !value.is_finite()) {
             return Err(EngineError::Plugin {

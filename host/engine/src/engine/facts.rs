@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::backend::{EmbedLimits, ForwardLimits, Vocabulary, VocabularyFacts};
+use crate::backend::{EmbedLimits, ForwardLimits, RerankLimits, Vocabulary, VocabularyFacts};
 use crate::request::{EmbeddingFacts, EngineError, ModelFacts, TokenId};
 
 /// A vocabulary with its special tokens.
@@ -66,8 +66,14 @@ pub(crate) fn context_per_request(limits: &ForwardLimits) -> u32 {
 }
 
 /// The facts that the parts themselves know; the loader's stay empty.
-pub(crate) fn facts(tokens: &Tokens, forward: Option<ForwardLimits>, embed: Option<EmbedLimits>) -> ModelFacts {
-    let embed_tokens = embed.map_or(0, |limits| limits.max_tokens);
+pub(crate) fn facts(
+    tokens: &Tokens,
+    forward: Option<ForwardLimits>,
+    embed: Option<EmbedLimits>,
+    rerank: Option<RerankLimits>,
+) -> ModelFacts {
+    let pair = rerank.map_or(0, |limits| limits.max_tokens + limits.joints);
+    let at_once = embed.map_or(pair, |limits| limits.max_tokens);
     ModelFacts {
         plugin: String::new(),
         plugin_version: String::new(),
@@ -75,7 +81,7 @@ pub(crate) fn facts(tokens: &Tokens, forward: Option<ForwardLimits>, embed: Opti
         computes_on: String::new(),
         architecture: String::new(),
         quantisation: String::new(),
-        context: forward.map_or(embed_tokens, |limits| context_per_request(&limits)),
+        context: forward.map_or(at_once, |limits| context_per_request(&limits)),
         context_trained: 0,
         slots: forward.map_or(1, |limits| limits.sequences),
         vocabulary: tokens.facts.size,
@@ -84,6 +90,7 @@ pub(crate) fn facts(tokens: &Tokens, forward: Option<ForwardLimits>, embed: Opti
         eos: tokens.text(tokens.facts.eos),
         control_tokens: tokens.control.clone(),
         embedding: embed.map(|limits| EmbeddingFacts { dimension: limits.dimension, tokens: limits.max_tokens }),
+        ranks: rerank.is_some(),
         state_bytes: 0,
     }
 }

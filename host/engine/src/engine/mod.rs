@@ -4,6 +4,7 @@
 //! huge prompt nor a huge grammar stands in the way of running answers. From there on only the engine's thread touches it. Every request ends with exactly one
 //! [`Event::Finished`](crate::Event::Finished) or [`Event::Failed`](crate::Event::Failed), whatever happens: see [`reply`].
 
+mod call;
 mod embed;
 mod facts;
 mod pace;
@@ -11,6 +12,7 @@ mod plan;
 mod prepare;
 mod queue;
 mod reply;
+mod rerank;
 mod running;
 mod scheduler;
 mod shared;
@@ -24,10 +26,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, unbounded};
 use onebit_loader::CancelFlag;
 
-use crate::backend::{Embed, Forward, LoadedSession, Vocabulary};
+use crate::backend::{Embed, Forward, LoadedSession, Rerank, Vocabulary};
 use crate::guide::{self, Desk};
 use crate::prompt::{self, Purpose};
-use crate::request::{EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, RequestId, TokenId};
+use crate::request::{
+    EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, Ranking, RequestId, RerankRequest, TokenId,
+};
 use facts::Tokens;
 use prepare::{Draft, Preparer};
 use scheduler::{Command, Scheduler};
@@ -67,7 +71,7 @@ pub struct EngineOptions {
     pub device: String,
 }
 
-/// What an engine computes with. At least one of `session` and `embed` must be there.
+/// What an engine computes with. At least one of `session`, `embed` and `rerank` must be there.
 pub struct Backend {
     /// Generates.
     pub session: Option<Box<dyn Forward>>,
@@ -75,6 +79,8 @@ pub struct Backend {
     pub vocabulary: Arc<dyn Vocabulary>,
     /// Embeds.
     pub embed: Option<Arc<dyn Embed>>,
+    /// Ranks.
+    pub rerank: Option<Arc<dyn Rerank>>,
 }
 
 /// How busy an engine is.
@@ -130,6 +136,7 @@ pub struct Engine {
     shared: Arc<Shared>,
     tokens: Arc<Tokens>,
     embed: Option<Arc<dyn Embed>>,
+    rerank: Option<Arc<dyn Rerank>>,
     generation: Option<Generation>,
 }
 
@@ -151,13 +158,14 @@ impl Engine {
     /// Opens a session on `model` and starts to serve.
     ///
     /// # Errors
-    /// The plugin's, and [`EngineError::Unsupported`] for a model that neither generates nor embeds, or has no tokenizer.
+    /// The plugin's, and [`EngineError::Unsupported`] for a model that does nothing the engine knows, or has no tokenizer.
     pub fn start(model: onebit_loader::Model, options: EngineOptions) -> Result<(Self, ModelFacts), EngineError> {
         let tokenizer = model.tokenizer().ok_or_else(|| {
-            EngineError::Unsupported("the plugin gives no tokenizer for this model; text cannot be generated or embedded".into())
+            EngineError::Unsupported("the plugin gives no tokenizer for this model; text cannot be generated, embedded or ranked".into())
         })?;
-        let embedder = model.embedder();
-        let mut context_trained = embedder.as_ref().map_or(0, |embedder| embedder.limits().max_tokens);
+        let (embedder, reranker) = (model.embedder(), model.reranker());
+        let pair = reranker.as_ref().map_or(0, |reranker| reranker.limits().max_tokens + reranker.limits().joints);
+        let mut context_trained = embedder.as_ref().map_or(pair, |embedder| embedder.limits().max_tokens);
         let mut state_bytes = 0;
         let session = match model.forward() {
             None => None,
@@ -180,8 +188,12 @@ impl Engine {
             }
         };
         let description = model.description().clone();
-        let backend =
-            Backend { session, vocabulary: Arc::new(tokenizer), embed: embedder.map(|embedder| Arc::new(embedder) as Arc<dyn Embed>) };
+        let backend = Backend {
+            session,
+            vocabulary: Arc::new(tokenizer),
+            embed: embedder.map(|embedder| Arc::new(embedder) as Arc<dyn Embed>),
+            rerank: reranker.map(|reranker| Arc::new(reranker) as Arc<dyn Rerank>),
+        };
         let (engine, facts) = Self::start_on(backend)?;
         let facts = ModelFacts {
             plugin: options.plugin,
@@ -202,19 +214,20 @@ impl Engine {
     /// # Errors
     /// The plugin's, and [`EngineError::Unsupported`] for parts that can do nothing.
     pub fn start_on(backend: Backend) -> Result<(Self, ModelFacts), EngineError> {
-        let Backend { session, vocabulary, embed } = backend;
-        if session.is_none() && embed.is_none() {
-            return Err(EngineError::Unsupported("the plugin neither generates text nor embeds with this model".into()));
+        let Backend { session, vocabulary, embed, rerank } = backend;
+        if session.is_none() && embed.is_none() && rerank.is_none() {
+            return Err(EngineError::Unsupported("the plugin neither generates text nor embeds nor ranks with this model".into()));
         }
         let tokens = Arc::new(Tokens::read(vocabulary)?);
         let limits = session.as_ref().map(|session| session.limits());
-        let facts = facts::facts(&tokens, limits, embed.as_ref().map(|embed| embed.limits()));
+        let facts =
+            facts::facts(&tokens, limits, embed.as_ref().map(|embed| embed.limits()), rerank.as_ref().map(|rerank| rerank.limits()));
         let shared = Arc::new(Shared::default());
         let generation = match session {
             None => None,
             Some(session) => Some(Generation::start(session, Arc::clone(&shared), Arc::clone(&tokens))?),
         };
-        Ok((Self { shared, tokens, embed, generation }, facts))
+        Ok((Self { shared, tokens, embed, rerank, generation }, facts))
     }
 
     /// Starts a generation. `sink` hears its events, mostly on the engine's thread, where every stream waits for it: it must be quick.
@@ -223,7 +236,10 @@ impl Engine {
         let arrived = Instant::now();
         let Some(reply) = self.shared.register(id, sink) else { return };
         let Some(generation) = &self.generation else {
-            reply.end(Event::Failed(EngineError::Unsupported("this model gives embeddings; it does not generate text".into())));
+            reply.end(Event::Failed(EngineError::Unsupported(format!(
+                "this model {}; it does not generate text",
+                if self.embed.is_some() { "gives embeddings" } else { "ranks documents" }
+            ))));
             return;
         };
         generation.submit(Draft { request, reply, arrived });
@@ -252,6 +268,17 @@ impl Engine {
             return Err(EngineError::Unsupported("this model does not give embeddings; use a model made for them".into()));
         };
         embed::embed(embed.as_ref(), &self.tokens, &self.shared, request, cancel)
+    }
+
+    /// Ranks documents; blocks until done. `cancel` as in [`embed`](Self::embed).
+    ///
+    /// # Errors
+    /// [`EngineError`]: no score is given unless all are.
+    pub fn rerank(&self, request: &RerankRequest, cancel: &CancelFlag) -> Result<Ranking, EngineError> {
+        let Some(rerank) = &self.rerank else {
+            return Err(EngineError::Unsupported("this model does not rank documents; use a model made for that".into()));
+        };
+        rerank::rerank(rerank.as_ref(), &self.tokens, &self.shared, request, cancel)
     }
 
     /// The tokens a prompt would have.

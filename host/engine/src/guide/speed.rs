@@ -96,7 +96,7 @@ fn constrained_answers_are_nearly_as_fast_as_free_ones() {
     let words: Arc<dyn Vocabulary> = Arc::new(Words::new());
     for (step, side_by_side) in [(2, 1), (2, 8), (10, 8)] {
         let device = Device(Duration::from_millis(step), Vec::new());
-        let backend = Backend { session: Some(Box::new(device)), vocabulary: Arc::clone(&words), embed: None };
+        let backend = Backend { session: Some(Box::new(device)), vocabulary: Arc::clone(&words), embed: None, rerank: None };
         let (engine, _) = Engine::start_on(backend).expect("the device starts");
         let rate = |constraint: Option<Constraint>| {
             let request = |seed| GenerateRequest {

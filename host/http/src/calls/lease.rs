@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
-use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
+use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, Ranking, RerankRequest, TokenId};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{Call, cancelled};
@@ -67,6 +67,15 @@ impl Leased for Held {
             let embedded = self.call.unless_cancelled(self.lease.embed(request)).await?;
             self.call.add_tokens(u64::from(embedded.prompt_tokens));
             Ok(embedded)
+        }
+        .boxed()
+    }
+
+    fn rerank(&self, request: RerankRequest) -> BoxFuture<'_, Result<Ranking, ApiError>> {
+        async move {
+            let ranking = self.call.unless_cancelled(self.lease.rerank(request)).await?;
+            self.call.add_tokens(u64::from(ranking.prompt_tokens));
+            Ok(ranking)
         }
         .boxed()
     }

@@ -1,10 +1,11 @@
-//! llama-server's own routes, for the clients and editors that were written for it: tokens, templates, filling in the middle, and its
-//! router's loading and unloading of models. Its OpenAI routes are the ones of `openai`.
+//! llama-server's own routes, for the clients and editors that were written for it: tokens, templates, filling in the middle, ranking,
+//! and its router's loading and unloading of models. Its OpenAI routes are the ones of `openai`.
 
 pub mod infill;
 pub mod models;
 pub mod openapi;
 pub mod props;
+pub mod rerank;
 pub mod tokens;
 
 use crate::app::App;

@@ -2,10 +2,13 @@
 
 use serde_json::json;
 
+use super::rerank::MAX_DOCUMENTS;
 use crate::errors::Kind;
 use crate::generation::stream::EVENTS;
 use crate::openai::openapi::{messages, model, sampling, stop, tools};
-use crate::openapi::shapes::{Record, Shape, amount, anything, count, either, flag, list, measure, or_null, record, text, whole, word};
+use crate::openapi::shapes::{
+    Record, Shape, amount, anything, count, either, flag, list, list_of, measure, or_null, record, text, text_of, whole, word,
+};
 use crate::openapi::{ADMIN, CHATTING, Description};
 
 const TAG: &str = "llama-server";
@@ -81,6 +84,30 @@ fn timings() -> Shape {
         .must("predicted_ms", measure(""))
         .must("predicted_per_second", or_null(measure("")))
         .into()
+}
+
+/// `POST /v1/rerank`.
+pub fn rerank() -> Description {
+    let document = either([text(""), record("").must("text", text("")).into()], "");
+    let body = record("")
+        .may("model", text(WHICH))
+        .must("query", text_of(1..=usize::MAX, "What the documents are to answer"))
+        .must("documents", list_of(document, 1..=MAX_DOCUMENTS, "What is to be ranked"))
+        .may("top_n", count(1..=u32::MAX, "So many results at most, the best ones; all if it is absent"))
+        .may("return_documents", flag("With the documents' texts"))
+        .may("truncate", flag("Read only the beginning of a document that is too long, instead of an error"))
+        .example(json!({"model": "demo", "query": "What is a panda?", "documents": ["A bear.", "A car."]}));
+    let ranked = record("")
+        .must("index", amount("Place of the document in the request, from 0"))
+        .must("relevance_score", measure("0: has nothing to do with the query, 1: answers it"))
+        .may("document", record("").must("text", text("")).into());
+    let usage = record("").must("prompt_tokens", amount("Of all pairs of query and document")).must("total_tokens", amount(""));
+    let answer = record("")
+        .must("object", word(&["list"], ""))
+        .must("model", text(""))
+        .must("usage", usage.into())
+        .must("results", list(ranked.into(), "The best first"));
+    Description::new(TAG, "How well documents answer a query").body("RerankRequest", body).computes().answer("Ranking", answer)
 }
 
 /// `GET /props`.

@@ -108,6 +108,6 @@ async fn vectors(app: &App, lease: &dyn Leased, texts: Vec<String>, truncate: bo
         });
     }
     let embedded = lease.embed(EmbedRequest { inputs }).await?;
-    app.metrics.embedding(lease.model(), embedded.prompt_tokens);
+    app.metrics.read(lease.model(), embedded.prompt_tokens);
     Ok(embedded)
 }

@@ -93,7 +93,7 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
     prompts::check_vocabulary("input", &inputs, facts.vocabulary)?;
     // Texts to embed are data: control tokens in them stay text.
     let embedded = lease.embed(EmbedRequest { inputs: inputs.into_iter().map(|entry| entry.into_prompt(false)).collect() }).await?;
-    app.metrics.embedding(lease.model(), embedded.prompt_tokens);
+    app.metrics.read(lease.model(), embedded.prompt_tokens);
     let encode = |values: Vec<f32>| {
         if !base64 {
             return Vector::Numbers(values);

@@ -21,6 +21,7 @@ mod malformed;
 mod ollama;
 mod ollama_models;
 mod openapi;
+mod reranking;
 mod responses;
 mod routes;
 mod script;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use onebit_engine::{
-    EmbedRequest, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Timings, TokenLogprob, TokenOut, Usage,
+    EmbedRequest, Embeddings, Event, FinishReason, Finished, GenerateRequest, ModelFacts, Prompt, Ranking, RerankRequest, Timings,
+    TokenLogprob, TokenOut, Usage,
 };
 use onebit_http::errors::{ApiError, Kind, unknown_model};
 use onebit_http::models::{Defaults, Details, Events, Leased, ModelCard, Said, WorkerPhase, WorkerState};
@@ -45,6 +46,7 @@ struct Inner {
     kept: Mutex<Vec<Option<KeepAlive>>>,
     unloaded: Mutex<Vec<String>>,
     embedded: Mutex<Vec<Prompt>>,
+    ranked: Mutex<Vec<RerankRequest>>,
     made: Mutex<Vec<Recipe>>,
     /// What else was done to the models, in words.
     changed: Mutex<Vec<String>>,
@@ -62,7 +64,8 @@ pub fn facts() -> ModelFacts {
     serde_json::from_value(serde_json::json!({
         "plugin": "scripted", "plugin_version": "1.2.3", "device": "cpu", "computes_on": "paper", "architecture": "llama", "quantisation": "Q4_1",
         "context": 2048, "context_trained": 2048, "slots": 2, "vocabulary": 49152, "chat_template": TEMPLATE, "bos": "<|im_start|>",
-        "eos": "<|im_end|>", "control_tokens": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "embedding": {"dimension": 3, "tokens": 512}, "state_bytes": 1
+        "eos": "<|im_end|>", "control_tokens": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "embedding": {"dimension": 3, "tokens": 512}, "ranks": true,
+        "state_bytes": 1
     }))
     .unwrap()
 }
@@ -151,6 +154,7 @@ impl Script {
                 kept: Mutex::default(),
                 unloaded: Mutex::default(),
                 embedded: Mutex::default(),
+                ranked: Mutex::default(),
                 made: Mutex::default(),
                 changed: Mutex::default(),
                 refuse_change: None,
@@ -170,6 +174,11 @@ impl Script {
     /// What the requests said of how long the model stays.
     pub fn kept(&self) -> Vec<Option<KeepAlive>> {
         self.inner.kept.lock().unwrap().clone()
+    }
+
+    /// What was ranked.
+    pub fn ranked(&self) -> Vec<RerankRequest> {
+        self.inner.ranked.lock().unwrap().clone()
     }
 
     /// What was embedded.
@@ -392,6 +401,13 @@ impl Leased for Script {
         self.inner.embedded.lock().unwrap().extend(request.inputs.iter().cloned());
         let vectors = (0..request.inputs.len()).map(|i| vec![1.0, 0.5, i as f32]).collect();
         async move { Ok(Embeddings { vectors, prompt_tokens: 5 }) }.boxed()
+    }
+
+    /// The more words, the better.
+    fn rerank(&self, request: RerankRequest) -> BoxFuture<'_, Result<Ranking, ApiError>> {
+        let scores = request.documents.iter().map(|document| document.split_whitespace().count().min(8) as f32 / 8.0).collect();
+        self.inner.ranked.lock().unwrap().push(request);
+        async move { Ok(Ranking { scores, prompt_tokens: 9 }) }.boxed()
     }
 }
 

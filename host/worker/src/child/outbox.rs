@@ -173,6 +173,7 @@ fn append(message: FromWorker, bytes: &mut Vec<u8>) {
     let instead = match message {
         FromWorker::Event { id, .. } => FromWorker::Event { id, event: Event::Failed(too_large("one part of the answer")) },
         FromWorker::Embedded { id, .. } => FromWorker::Embedded { id, result: Err(too_large("the answer")) },
+        FromWorker::Ranked { id, .. } => FromWorker::Ranked { id, result: Err(too_large("the answer")) },
         FromWorker::Encoded { id, .. } => FromWorker::Encoded { id, result: Err(too_large("the answer")) },
         FromWorker::Decoded { id, .. } => FromWorker::Decoded { id, result: Err(too_large("the answer")) },
         other => {

@@ -1,18 +1,18 @@
 //! Requests to the engine, events back; the same in a worker process and inside the host.
 //!
-//! A generation goes to the engine's own thread. What blocks (embedding, long texts to tokens) has threads of its own, so that it stands in
+//! A generation goes to the engine's own thread. What blocks (embedding, ranking, long texts to tokens) has threads of its own, so that it stands in
 //! nobody's way. Every request gets its last word, also one that was cancelled before it began.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use onebit_engine::{EmbedRequest, Engine, EngineError, Event, Prompt, RequestId, TokenId};
+use onebit_engine::{EmbedRequest, Engine, EngineError, Event, Prompt, RequestId, RerankRequest, TokenId};
 use onebit_loader::CancelFlag;
 
 use crate::protocol::{FromWorker, ToWorker};
 
-/// Threads for embeddings and tokens. One is not enough: a long embedding would keep token counts waiting.
+/// Threads for embeddings and rankings, and for tokens. One is not enough: a long embedding would keep token counts waiting.
 const CALL_THREADS: usize = 2;
 
 /// Where answers go. Must not block: it is called on the engine's thread.
@@ -27,27 +27,31 @@ pub(crate) trait Outlet: Send + Sync + 'static {
 /// A call that blocks.
 enum Call {
     Embed { request_id: String, request: EmbedRequest, cancel: CancelFlag },
+    Rerank { request_id: String, request: RerankRequest, cancel: CancelFlag },
     Encode { prompt: Prompt, add_special: bool },
     Decode { tokens: Vec<TokenId> },
 }
+
+/// Calls that take long enough to be cancelled.
+type Long = Arc<Mutex<HashMap<u64, CancelFlag>>>;
 
 /// An engine and the threads around it. Dropping it stops the engine; calls in progress keep it until they end.
 pub(crate) struct Server {
     engine: Arc<Engine>,
     outlet: Arc<dyn Outlet>,
-    /// Embeddings that have not ended.
-    embeds: Arc<Mutex<HashMap<u64, CancelFlag>>>,
-    /// One queue for embeddings, one for tokens.
+    /// Embeddings and rankings that have not ended.
+    long: Long,
+    /// One queue for embeddings and rankings, one for tokens.
     calls: [Sender<(u64, Call)>; CALL_THREADS],
 }
 
 impl Server {
     pub(crate) fn start(engine: Arc<Engine>, outlet: Arc<dyn Outlet>) -> std::io::Result<Self> {
-        let embeds = Arc::<Mutex<HashMap<u64, CancelFlag>>>::default();
+        let long = Long::default();
         let spawn = |name: &str| {
             let (sender, calls) = unbounded();
-            let (engine, outlet, embeds) = (engine.clone(), outlet.clone(), embeds.clone());
-            std::thread::Builder::new().name(name.into()).spawn(move || serve_calls(&calls, &engine, outlet.as_ref(), &embeds))?;
+            let (engine, outlet, long) = (engine.clone(), outlet.clone(), long.clone());
+            std::thread::Builder::new().name(name.into()).spawn(move || serve_calls(&calls, &engine, outlet.as_ref(), &long))?;
             Ok::<_, std::io::Error>(sender)
         };
         let calls = [spawn("worker-embed")?, spawn("worker-tokens")?];
@@ -55,7 +59,7 @@ impl Server {
             let outlet = outlet.clone();
             Box::new(move || outlet.flush())
         });
-        Ok(Self { engine, outlet, embeds, calls })
+        Ok(Self { engine, outlet, long, calls })
     }
 
     /// Starts what the message asks for. Does not block.
@@ -79,15 +83,18 @@ impl Server {
                 self.outlet.flush();
             }
             ToWorker::Embed { id, request_id, request } => {
-                let cancel = CancelFlag::new();
-                self.embeds.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
+                let cancel = self.long_call(id);
                 self.call(0, id, Call::Embed { request_id, request, cancel });
+            }
+            ToWorker::Rerank { id, request_id, request } => {
+                let cancel = self.long_call(id);
+                self.call(0, id, Call::Rerank { request_id, request, cancel });
             }
             ToWorker::Encode { id, prompt, add_special } => self.call(1, id, Call::Encode { prompt, add_special }),
             ToWorker::Decode { id, tokens } => self.call(1, id, Call::Decode { tokens }),
             ToWorker::Cancel { id } => {
                 self.engine.cancel(RequestId(id));
-                if let Some(cancel) = self.embeds.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+                if let Some(cancel) = self.long.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
                     cancel.set();
                 }
             }
@@ -100,27 +107,44 @@ impl Server {
         &self.engine
     }
 
+    /// The flag of a call that can be cancelled from now on.
+    fn long_call(&self, id: u64) -> CancelFlag {
+        let cancel = CancelFlag::new();
+        self.long.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
+        cancel
+    }
+
     fn call(&self, queue: usize, id: u64, call: Call) {
         // The threads live as long as the sender.
         self.calls[queue].send((id, call)).ok();
     }
 }
 
-fn serve_calls(calls: &Receiver<(u64, Call)>, engine: &Engine, outlet: &dyn Outlet, embeds: &Mutex<HashMap<u64, CancelFlag>>) {
+fn serve_calls(calls: &Receiver<(u64, Call)>, engine: &Engine, outlet: &dyn Outlet, long: &Mutex<HashMap<u64, CancelFlag>>) {
     for (id, call) in calls {
         let answer = match call {
             Call::Embed { request_id, request, cancel } => {
                 let result = if cancel.is_set() { Err(EngineError::Cancelled) } else { engine.embed(&request, &cancel) };
-                embeds.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-                if let Err(error) = &result {
-                    tracing::info!(request_id, %error, "embedding failed");
-                }
+                over(long, id, &request_id, "embedding", result.as_ref().err());
                 FromWorker::Embedded { id, result }
+            }
+            Call::Rerank { request_id, request, cancel } => {
+                let result = if cancel.is_set() { Err(EngineError::Cancelled) } else { engine.rerank(&request, &cancel) };
+                over(long, id, &request_id, "ranking", result.as_ref().err());
+                FromWorker::Ranked { id, result }
             }
             Call::Encode { prompt, add_special } => FromWorker::Encoded { id, result: engine.encode(&prompt, add_special) },
             Call::Decode { tokens } => FromWorker::Decoded { id, result: engine.decode(&tokens) },
         };
         outlet.push(answer);
         outlet.flush();
+    }
+}
+
+/// A call that could be cancelled has ended.
+fn over(long: &Mutex<HashMap<u64, CancelFlag>>, id: u64, request_id: &str, what: &str, error: Option<&EngineError>) {
+    long.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    if let Some(error) = error {
+        tracing::info!(request_id, %error, "{what} failed");
     }
 }

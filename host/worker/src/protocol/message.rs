@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use onebit_engine::{EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
+use onebit_engine::{EmbedRequest, Embeddings, EngineError, Event, GenerateRequest, ModelFacts, Prompt, Ranking, RerankRequest, TokenId};
 use onebit_loader::devices::Device;
 use onebit_loader::trust::{Seen, Trust};
 use onebit_sandbox::Confinement;
@@ -101,6 +101,15 @@ pub enum ToWorker {
         /// What to do.
         request: EmbedRequest,
     },
+    /// Say how well documents answer a query.
+    Rerank {
+        /// Number of the request on this connection.
+        id: u64,
+        /// Name of the request in the logs of both processes.
+        request_id: String,
+        /// What to do.
+        request: RerankRequest,
+    },
     /// Turn text into tokens.
     Encode {
         /// Number of the request on this connection.
@@ -158,6 +167,13 @@ pub enum FromWorker {
         id: u64,
         /// The vectors.
         result: Result<Embeddings, EngineError>,
+    },
+    /// Answer to [`ToWorker::Rerank`].
+    Ranked {
+        /// Of which request.
+        id: u64,
+        /// The scores.
+        result: Result<Ranking, EngineError>,
     },
     /// Answer to [`ToWorker::Encode`].
     Encoded {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use onebit_engine::{Embeddings, EngineError, Event, TokenId};
+use onebit_engine::{Embeddings, EngineError, Event, Ranking, TokenId};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::WorkerError;
@@ -16,6 +16,7 @@ use crate::protocol::FromWorker;
 #[derive(Debug)]
 pub(crate) enum Reply {
     Embedded(Result<Embeddings, EngineError>),
+    Ranked(Result<Ranking, EngineError>),
     Encoded(Result<Vec<TokenId>, EngineError>),
     Decoded(Result<Vec<u8>, EngineError>),
 }
@@ -99,6 +100,7 @@ impl Calls {
                 return Ok(());
             }
             FromWorker::Embedded { id, result } => (id, Reply::Embedded(result)),
+            FromWorker::Ranked { id, result } => (id, Reply::Ranked(result)),
             FromWorker::Encoded { id, result } => (id, Reply::Encoded(result)),
             FromWorker::Decoded { id, result } => (id, Reply::Decoded(result)),
             FromWorker::LoadProgress { .. } | FromWorker::Ready { .. } | FromWorker::LoadFailed(_) => {

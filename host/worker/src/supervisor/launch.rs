@@ -128,6 +128,7 @@ async fn greet_and_load(
             Ok(
                 FromWorker::Event { .. }
                 | FromWorker::Embedded { .. }
+                | FromWorker::Ranked { .. }
                 | FromWorker::Encoded { .. }
                 | FromWorker::Decoded { .. }
                 | FromWorker::Failed(_),

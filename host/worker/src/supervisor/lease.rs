@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, TokenId};
+use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, Ranking, RerankRequest, TokenId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -140,15 +140,23 @@ impl Lease {
     /// # Errors
     /// Any; the engine's as [`WorkerError::Engine`].
     pub async fn embed(&self, request: EmbedRequest) -> Result<Embeddings, WorkerError> {
-        let ticket = self.ticket()?;
         let request_id = self.request_id();
         let make = |id| ToWorker::Embed { id, request_id: request_id.clone(), request: request.clone() };
-        match self.call(make).await? {
-            Reply::Embedded(result) => {
-                ticket.answered();
-                self.bond.entry.answered();
-                Ok(result?)
-            }
+        match self.queued_call(make).await? {
+            Reply::Embedded(result) => Ok(result?),
+            other => Err(self.confused(&other)),
+        }
+    }
+
+    /// Says how well documents answer a query. Dropping the future stops the work.
+    ///
+    /// # Errors
+    /// Any; the engine's as [`WorkerError::Engine`].
+    pub async fn rerank(&self, request: RerankRequest) -> Result<Ranking, WorkerError> {
+        let request_id = self.request_id();
+        let make = |id| ToWorker::Rerank { id, request_id: request_id.clone(), request: request.clone() };
+        match self.queued_call(make).await? {
+            Reply::Ranked(result) => Ok(result?),
             other => Err(self.confused(&other)),
         }
     }
@@ -208,6 +216,15 @@ impl Lease {
             }
             Some(error) => Err(error),
         }
+    }
+
+    /// A question with one answer that is work enough to have a place in the queue.
+    async fn queued_call(&self, make: impl Fn(u64) -> ToWorker) -> Result<Reply, WorkerError> {
+        let ticket = self.ticket()?;
+        let reply = self.call(make).await?;
+        ticket.answered();
+        self.bond.entry.answered();
+        Ok(reply)
     }
 
     /// A question with one answer. Asked again, once, if the worker dies over it.

@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod bert;
+
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
@@ -480,6 +482,44 @@ impl Model {
         // SAFETY: the ABI.
         check(unsafe { table.embed.expect("embed")(self.raw, &raw const args) })?;
         Ok(vectors.chunks(dimension).map(<[f32]>::to_vec).collect())
+    }
+}
+
+impl Model {
+    /// How much it reads of a query and a document.
+    pub fn rerank_limits(&self) -> OnebitRerankLimits {
+        // SAFETY: a plain struct for which zeros are values.
+        let mut out: OnebitRerankLimits = unsafe { core::mem::zeroed() };
+        out.struct_size = size_of::<OnebitRerankLimits>();
+        let table: &OnebitRerank = self.extension(ONEBIT_RERANK_1);
+        // SAFETY: the ABI.
+        check(unsafe { table.limits.expect("limits")(self.raw, &raw mut out) }).expect("limits");
+        out
+    }
+
+    /// One score per document.
+    pub fn rerank(&self, query: &[u32], documents: &[Vec<u32>]) -> Result<Vec<f32>, Failure> {
+        let table: &OnebitRerank = self.extension(ONEBIT_RERANK_1);
+        let tokens: Vec<u32> = documents.concat();
+        let mut offsets = vec![0_u32];
+        for document in documents {
+            offsets.push(offsets.last().expect("never empty") + document.len() as u32);
+        }
+        let mut scores = vec![0.0_f32; documents.len()];
+        let args = OnebitRerankArgs {
+            struct_size: size_of::<OnebitRerankArgs>(),
+            query: query.as_ptr(),
+            tokens: tokens.as_ptr(),
+            offsets: offsets.as_ptr(),
+            n_query: query.len() as u32,
+            n: documents.len() as u32,
+            cancel: core::ptr::null(),
+            scores: scores.as_mut_ptr(),
+            capacity: scores.len(),
+        };
+        // SAFETY: the ABI.
+        check(unsafe { table.rerank.expect("rerank")(self.raw, &raw const args) })?;
+        Ok(scores)
     }
 }
 

@@ -185,6 +185,32 @@ fn embeddings_are_limited_counted_and_cancelled() {
 }
 
 #[test]
+fn documents_are_ranked_in_their_order_and_what_is_too_long_is_named() {
+    let engine = Toy::new(1, 100).start();
+    let documents: Vec<String> = (0..40).map(|n| format!("{}b", "a".repeat(n % 5))).collect();
+    let request = RerankRequest { query: "ac".into(), documents, truncate: false };
+    let cancel = onebit_loader::CancelFlag::new();
+    let ranking = engine.rerank(&request, &cancel).expect("scores");
+    let expected: Vec<f32> = (0..40).map(|n| (n % 5) as f32 / (n % 5 + 1) as f32).collect();
+    assert_eq!(ranking.scores, expected);
+    assert_eq!(ranking.prompt_tokens, 40 * (2 + 3) + 8 * (1 + 2 + 3 + 4 + 5), "the query and the joints with each document");
+    let with = |query: &str, documents: &[&str], truncate| {
+        let documents = documents.iter().map(|document| (*document).to_owned()).collect();
+        engine.rerank(&RerankRequest { query: query.into(), documents, truncate }, &cancel)
+    };
+    let (long, fits) = ("a".repeat(31), "a".repeat(30));
+    assert_eq!(with("ab", &[&fits, &long], false), Err(EngineError::DocumentTooLong { index: 1, have: 32, need: 33 }));
+    assert_eq!(with("ab", &[&fits, &long], true).expect("cut").prompt_tokens, 2 * (32 + 3));
+    assert_eq!(with(&"a".repeat(32), &["a"], true), Err(EngineError::QueryTooLong { have: 32, need: 32 }));
+    assert_eq!(with("", &[""], false).expect("nothing is no fault").scores, [0.0]);
+    assert!(matches!(with("a", &[], false), Err(EngineError::InvalidRequest { .. })));
+    assert_eq!(with("<s>", &["<s>"], false).expect("text").prompt_tokens, 9, "control tokens stay text");
+    cancel.set();
+    assert_eq!(engine.rerank(&request, &cancel), Err(EngineError::Cancelled));
+    assert_eq!(engine.gauge().health(), Health::Serving);
+}
+
+#[test]
 fn an_id_that_runs_already_is_refused_and_the_first_goes_on() {
     let toy = Toy { ends: false, per_batch: std::time::Duration::from_millis(2), ..Toy::new(2, 100) };
     let engine = toy.start();
