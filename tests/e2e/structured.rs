@@ -103,6 +103,18 @@ fn what_cannot_be_promised_is_refused_by_name_and_soon() {
         // The first one waits for the model.
         assert!(began.elapsed().as_secs() < 60, "{schema}");
     }
+    // Under the name that each API has for it.
+    let schema = json!({"not": {"type": "string"}});
+    let said = [json!({"role": "user", "content": "Say it."})];
+    let typed = json!({"type": "json_schema", "name": "n", "schema": schema});
+    for (path, body, field) in [
+        ("/v1/responses", json!({"input": "Say it.", "text": {"format": typed}}), "text.format"),
+        ("/v1/chat/completions", json!({"messages": said, "guided_json": schema}), "guided_json"),
+        ("/v1/completions", json!({"prompt": "Say", "json_schema": schema}), "json_schema"),
+    ] {
+        let answer = client.post(path, &with(body, &json!({"model": MODEL})));
+        assert_eq!((answer.status, &answer.json()["error"]["param"]), (400, &json!(field)), "{path}: {}", answer.text);
+    }
     client.post("/v1/chat/completions", &question("What is 2+2?", 4)).good();
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{conversation, tools};
 use crate::body::{Object, describe};
-use crate::chat::{AnswerFormat, ChatRequest, Thinking};
+use crate::chat::{AnswerFormat, AskedFormat, ChatRequest, Thinking};
 use crate::errors::ApiError;
 use crate::fields::Fields;
 use crate::generation::{SamplingWishes, Wishes, check_stops};
@@ -138,7 +138,7 @@ fn effort(config: &Fields<'_>) -> Result<Option<String>, ApiError> {
 }
 
 /// `output_config.format`, and its older name.
-fn answer_format(fields: &Fields<'_>) -> Result<Option<AnswerFormat>, ApiError> {
+fn answer_format(fields: &Fields<'_>) -> Result<Option<AskedFormat>, ApiError> {
     let new = match fields.object("output_config")? {
         Some(object) => json_format(&Fields::inside(object, "output_config"), "format")?,
         None => None,
@@ -147,7 +147,8 @@ fn answer_format(fields: &Fields<'_>) -> Result<Option<AnswerFormat>, ApiError> 
     if new.is_some() && old.is_some() {
         return Err(ApiError::invalid("output_format", "\"output_format\" and \"output_config.format\" mean the same; give one of them"));
     }
-    Ok(new.or(old))
+    let new = new.map(|format| format.asked_in("output_config.format"));
+    Ok(new.or_else(|| old.map(|format| format.asked_in("output_format"))))
 }
 
 fn json_format(fields: &Fields<'_>, name: &str) -> Result<Option<AnswerFormat>, ApiError> {
@@ -225,9 +226,9 @@ mod tests {
     #[test]
     fn a_format_has_two_names_and_one_meaning() {
         let format = json!({"type": "json_schema", "schema": {"type": "integer"}});
-        let wanted = Some(AnswerFormat::Schema(json!({"type": "integer"})));
-        assert_eq!(read(json!({"output_config": {"format": format}})).expect("new").chat.format, wanted);
-        assert_eq!(read(json!({"output_format": format})).expect("old").chat.format, wanted);
+        let wanted = |field| Some(AnswerFormat::Schema(json!({"type": "integer"})).asked_in(field));
+        assert_eq!(read(json!({"output_config": {"format": format}})).expect("new").chat.format, wanted("output_config.format"));
+        assert_eq!(read(json!({"output_format": format})).expect("old").chat.format, wanted("output_format"));
         for bad in [
             json!({"output_format": format, "output_config": {"format": format}}),
             json!({"output_format": {"type": "json_object"}}),

@@ -3,32 +3,34 @@
 use onebit_engine::Constraint;
 
 use super::closed::closed;
-use super::request::{AnswerFormat, ToolChoice};
+use super::request::{AnswerFormat, AskedFormat, ToolChoice};
 use crate::errors::ApiError;
 use crate::formats::{Demand, Grammar, Tool, grammar, harmony_answer};
-use crate::generation::Reading;
+use crate::generation::{HeldTo, Reading};
 
 /// The constraint of a chat's answers.
 pub(super) fn constraint(
     reading: &Reading,
     choice: &ToolChoice,
     several: Option<bool>,
-    format: Option<AnswerFormat>,
-) -> Result<Option<Constraint>, ApiError> {
+    format: Option<AskedFormat>,
+) -> Result<Option<HeldTo>, ApiError> {
     let demanded = matches!(choice, ToolChoice::Required | ToolChoice::Named(_));
     let family = reading.tools.filter(|_| !reading.known.is_empty());
-    let (family, schema) = match (family, format) {
-        (Some(family), _) if demanded => (family, None),
+    let (family, schema, field) = match (family, format) {
+        (Some(family), _) if demanded => (family, None, "tools"),
         (_, None) => return Ok(None),
         // The model may call or answer, and what it answers has the format.
-        (Some(family), Some(AnswerFormat::Schema(schema))) => (family, Some(schema)),
-        (Some(_), Some(AnswerFormat::Constraint(_))) => {
+        (Some(family), Some(AskedFormat { field, format: AnswerFormat::Schema(schema) })) => (family, Some(schema), field),
+        (Some(_), Some(AskedFormat { format: AnswerFormat::Constraint(_), .. })) => {
             return Err(ApiError::unsupported(
                 "tools",
                 "with \"tools\" only a JSON schema can be asked of the answer; send \"tool_choice\": \"none\", or leave one of them out",
             ));
         }
-        (None, Some(format)) => return answer(reading, format).map(Some),
+        (None, Some(AskedFormat { field, format })) => {
+            return answer(reading, field, format).map(|constraint| Some(HeldTo { constraint, field }));
+        }
     };
     let wanted = |tool: &&Tool| !matches!(choice, ToolChoice::Named(name) if *name != tool.name);
     let tools: Vec<Tool> =
@@ -36,24 +38,23 @@ pub(super) fn constraint(
     let schema = schema.map(closed);
     let several = several.unwrap_or(!demanded) && !matches!(choice, ToolChoice::Named(_));
     let demand = Demand { tools: &tools, several };
-    grammar(family, demand, schema.as_ref()).map(|grammar| Some(lark(grammar))).ok_or_else(|| {
-        let param = if demanded { "tool_choice" } else { "response_format" };
+    grammar(family, demand, schema.as_ref()).map(|grammar| Some(HeldTo { constraint: lark(grammar), field })).ok_or_else(|| {
         ApiError::unsupported(
-            param,
+            field,
             format!(
-                "calls in the notation of this model ({}) cannot be held to a grammar; leave {param:?} out, or send \"tool_choice\": \"none\"",
+                "answers with calls in the notation of this model ({}) cannot be held to a schema; leave {field:?} out, or send \"tool_choice\": \"none\"",
                 family.name
             ),
         )
     })
 }
 
-fn answer(reading: &Reading, format: AnswerFormat) -> Result<Constraint, ApiError> {
+fn answer(reading: &Reading, field: &str, format: AnswerFormat) -> Result<Constraint, ApiError> {
     let harmony = reading.tools.is_some_and(|format| format.marks_whole_answer());
     match format {
         AnswerFormat::Schema(schema) if harmony => Ok(lark(harmony_answer(&closed(schema)))),
         AnswerFormat::Constraint(_) if harmony => {
-            Err(ApiError::unsupported("response_format", "this model marks up its whole answer; only a JSON schema can be asked for"))
+            Err(ApiError::unsupported(field, "this model marks up its whole answer; only a JSON schema can be asked for"))
         }
         format => Ok(format.into_constraint()),
     }

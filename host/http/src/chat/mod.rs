@@ -13,11 +13,11 @@ mod tools;
 
 use std::sync::Arc;
 
-pub use request::{AnswerFormat, ChatRequest, Thinking, ToolChoice};
+pub use request::{AnswerFormat, AskedFormat, ChatRequest, Thinking, ToolChoice};
 
 use crate::app::App;
 use crate::errors::ApiError;
-use crate::formats::{Marks, ToolFormat};
+use crate::formats::{BY_HOST, Marks, ToolFormat, tool_format};
 use crate::generation::{Job, Reading, Run};
 use crate::models::Leased;
 use formats::Formats;
@@ -45,12 +45,14 @@ pub async fn prepare(app: &App, lease: &dyn Leased, request: ChatRequest) -> Res
     tools::write(&mut conversation, &tools, &formats);
     thinking.write(&mut conversation.variables);
     let parts = render::render(app, lease, conversation).await?;
+    let demanded = matches!(tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+    // A call that must come is asked for in the host's own notation where no grammar describes the family's.
+    let family = formats.tools.and_then(|format| if demanded && !format.has_grammar() { tool_format(BY_HOST) } else { Some(format) });
     let reading = Reading {
         reasoning: formats.reasoning.and_then(|format| border(&parts, format.start, format.end)),
-        tools: formats.tools.filter(|format| !tools.is_empty() || format.marks_whole_answer()),
+        tools: family.filter(|format| !tools.is_empty() || format.marks_whole_answer()),
         known: Arc::from(tools),
     };
-    let demanded = matches!(tool_choice, ToolChoice::Required | ToolChoice::Named(_));
     let constraint = constrain::constraint(&reading, &tool_choice, parallel_tool_calls, format)?;
     // Where one call is all, what ends it ends the answer.
     let single = parallel_tool_calls == Some(false) && !reading.known.is_empty();
@@ -58,7 +60,6 @@ pub async fn prepare(app: &App, lease: &dyn Leased, request: ChatRequest) -> Res
     let job = Job {
         logprobs,
         constraint,
-        constrained_by: if demanded { "tools" } else { "response_format" },
         reasoning_budget: thinking.budget,
         own_stops,
         reading,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::closed::closed;
 use crate::formats::Tool;
-use crate::generation::Wishes;
+use crate::generation::{HeldTo, Wishes};
 use crate::template::conversation::Conversation;
 
 /// A chat.
@@ -23,7 +23,7 @@ pub struct ChatRequest {
     /// find an end.
     pub parallel_tool_calls: Option<bool>,
     /// What the answer must look like where it is no call.
-    pub format: Option<AnswerFormat>,
+    pub format: Option<AskedFormat>,
     /// How much to think.
     pub thinking: Thinking,
     /// How answers are made.
@@ -48,6 +48,15 @@ pub enum ToolChoice {
     Named(String),
 }
 
+/// What an answer must look like, and the field that said so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskedFormat {
+    /// As the dialect calls it.
+    pub field: &'static str,
+    /// What it said.
+    pub format: AnswerFormat,
+}
+
 /// What an answer must look like.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnswerFormat {
@@ -58,17 +67,28 @@ pub enum AnswerFormat {
 }
 
 impl AnswerFormat {
+    /// Asked for in this field.
+    pub fn asked_in(self, field: &'static str) -> AskedFormat {
+        AskedFormat { field, format: self }
+    }
+
     /// Any JSON object.
     pub fn object() -> Self {
         Self::Schema(serde_json::json!({"type": "object"}))
     }
 
     /// For the engine.
-    pub fn into_constraint(self) -> Constraint {
+    pub(super) fn into_constraint(self) -> Constraint {
         match self {
             Self::Schema(schema) => Constraint::JsonSchema(closed(schema).to_string()),
             Self::Constraint(constraint) => constraint,
         }
+    }
+}
+
+impl From<AskedFormat> for HeldTo {
+    fn from(asked: AskedFormat) -> Self {
+        Self { constraint: asked.format.into_constraint(), field: asked.field }
     }
 }
 

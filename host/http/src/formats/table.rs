@@ -40,6 +40,11 @@ impl ToolFormat {
         matches!(self.syntax, Syntax::Harmony)
     }
 
+    /// A grammar describes its calls, so that one can be demanded.
+    pub fn has_grammar(&self) -> bool {
+        !matches!(self.syntax, Syntax::Enclosed(_))
+    }
+
     /// What stands after each call and nowhere else; `None` where calls stand in a list.
     pub fn call_end(&self) -> Option<&'static str> {
         match self.syntax {

@@ -7,6 +7,6 @@ mod tally;
 mod wishes;
 
 pub use parts::{Call, Part, Parts};
-pub use run::{End, Happening, Job, Reading, Run};
+pub use run::{End, Happening, HeldTo, Job, Reading, Run};
 pub use tally::Tally;
 pub use wishes::{MAX_CHOICES, MAX_STOP_BYTES, MAX_STOPS, SamplingWishes, Wishes, check_stops};

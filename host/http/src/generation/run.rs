@@ -30,6 +30,15 @@ pub struct Reading {
     pub known: Arc<[Tool]>,
 }
 
+/// What answers are held to.
+#[derive(Debug)]
+pub struct HeldTo {
+    /// For the engine.
+    pub constraint: Constraint,
+    /// What the dialect calls the field that it was made from.
+    pub field: &'static str,
+}
+
 /// All that is asked of a model in one request.
 #[derive(Debug)]
 pub struct Job {
@@ -44,9 +53,7 @@ pub struct Job {
     /// The same for the tokens of the prompt.
     pub prompt_logprobs: Option<u32>,
     /// What the answers must look like.
-    pub constraint: Option<Constraint>,
-    /// What the dialect calls the field that the constraint was made from.
-    pub constrained_by: &'static str,
+    pub constraint: Option<HeldTo>,
     /// Tokens the reasoning may have.
     pub reasoning_budget: Option<u32>,
     /// Texts that end an answer besides those of the request, and are nobody's business.
@@ -65,7 +72,6 @@ impl Job {
             logprobs: None,
             prompt_logprobs: None,
             constraint: None,
-            constrained_by: "response_format",
             reasoning_budget: None,
             own_stops: Vec::new(),
             reading: Reading::default(),
@@ -91,7 +97,7 @@ impl Job {
             stop: self.wishes.stops(defaults).into_iter().chain(self.own_stops.iter().cloned()).collect(),
             logprobs: self.logprobs,
             ignore_eos: self.wishes.ignore_eos,
-            constraint: self.constraint.clone(),
+            constraint: self.constraint.as_ref().map(|held| held.constraint.clone()),
             reasoning: bordered.map(|marks| Reasoning {
                 start: marks.start.clone(),
                 end: marks.end.clone(),
@@ -154,7 +160,8 @@ pub struct Run {
     answers: Vec<Answer>,
     answers_per_prompt: u32,
     own_stops: Vec<String>,
-    constrained_by: &'static str,
+    /// The field that the constraint was made from, if there is one.
+    constrained_by: Option<&'static str>,
     first_prompt: Option<u32>,
     tally: Tally,
     lease: Arc<dyn Leased>,
@@ -172,7 +179,7 @@ impl Run {
     pub async fn start(lease: Arc<dyn Leased>, job: Job, metrics: Arc<Metrics>) -> Result<Self, ApiError> {
         let (total, answers_per_prompt) = (job.total(), job.wishes.n.max(1));
         let reading = job.reading.clone();
-        let (own_stops, constrained_by) = (job.own_stops.clone(), job.constrained_by);
+        let (own_stops, constrained_by) = (job.own_stops.clone(), job.constraint.as_ref().map(|held| held.field));
         let side_by_side = usize::try_from(lease.facts().slots.max(1)).unwrap_or(1);
         let events = futures_util::stream::iter(0..total).map({
             let lease = Arc::clone(&lease);
@@ -225,7 +232,7 @@ impl Run {
     /// With the field at fault as the client knows it: the engine knows constraints only.
     fn named(&self, mut error: ApiError) -> ApiError {
         if error.param.as_deref() == Some("constraint") {
-            error.param = Some(self.constrained_by.to_owned());
+            error.param = self.constrained_by.map(str::to_owned);
         }
         error
     }

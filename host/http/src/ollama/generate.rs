@@ -15,10 +15,10 @@ use super::line::Route;
 use super::{known_name, messages, options};
 use crate::app::App;
 use crate::calls::call;
-use crate::chat::{self, AnswerFormat, ChatRequest, ToolChoice};
+use crate::chat::{self, ChatRequest, ToolChoice};
 use crate::errors::ApiError;
 use crate::fields::Fields;
-use crate::generation::{Job, Run};
+use crate::generation::{HeldTo, Job, Run};
 use crate::openai::middle;
 use crate::template::conversation::{Conversation, Message, Role};
 
@@ -45,11 +45,7 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
             Some(suffix) => middle::prompt(lease.facts(), &text.prompt, suffix, "suffix")?,
             None => Prompt::Parts(vec![PromptPart { text: text.prompt, control: true }]),
         };
-        let job = Job {
-            logprobs: asked.logprobs,
-            constraint: format.map(AnswerFormat::into_constraint),
-            ..Job::plain(vec![prompt], wishes, max_tokens)
-        };
+        let job = Job { logprobs: asked.logprobs, constraint: format.map(HeldTo::from), ..Job::plain(vec![prompt], wishes, max_tokens) };
         Run::start(Arc::clone(&lease), job, Arc::clone(&app.metrics)).await?
     } else {
         let system = text.system.map(|system| Message::text(Role::System, system));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::body::describe;
 use crate::chat::functions::{check, function_of};
-use crate::chat::{AnswerFormat, Thinking};
+use crate::chat::{AnswerFormat, AskedFormat, Thinking};
 use crate::errors::ApiError;
 use crate::fields::Fields;
 use crate::formats::Tool;
@@ -89,14 +89,15 @@ pub fn tools(fields: &Fields<'_>) -> Result<Vec<Tool>, ApiError> {
 }
 
 /// Reads `format`: `"json"`, or a schema.
-pub fn format(fields: &Fields<'_>) -> Result<Option<AnswerFormat>, ApiError> {
-    match fields.value("format") {
-        None => Ok(None),
-        Some(Value::String(word)) if word.is_empty() => Ok(None),
-        Some(Value::String(word)) if word == "json" => Ok(Some(AnswerFormat::object())),
-        Some(Value::Object(_)) => Ok(fields.value("format").cloned().map(AnswerFormat::Schema)),
-        Some(_) => Err(ApiError::invalid("format", "\"format\" must be \"json\" or a JSON schema")),
-    }
+pub fn format(fields: &Fields<'_>) -> Result<Option<AskedFormat>, ApiError> {
+    let format = match fields.value("format") {
+        None => return Ok(None),
+        Some(Value::String(word)) if word.is_empty() => return Ok(None),
+        Some(Value::String(word)) if word == "json" => AnswerFormat::object(),
+        Some(schema @ Value::Object(_)) => AnswerFormat::Schema(schema.clone()),
+        Some(_) => return Err(ApiError::invalid("format", "\"format\" must be \"json\" or a JSON schema")),
+    };
+    Ok(Some(format.asked_in("format")))
 }
 
 /// Reads `think`: a boolean, or how much.

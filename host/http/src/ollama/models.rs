@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::models::{Details, WorkerPhase};
 
+/// See [`version`].
+pub const API_VERSION: &str = "0.9.0";
+
 /// What stays for ever leaves in a hundred years: clients reckon with a time.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -17,9 +20,9 @@ pub async fn root() -> &'static str {
     "Ollama is running"
 }
 
-/// The version of this host. Clients that ask for a least version of Ollama read numbers of their own kind here.
+/// The version of Ollama whose API is spoken here, the one that brought `think`: clients that want a least version compare it. Ours is beside it.
 pub async fn version() -> Json<Value> {
-    Json(json!({"version": env!("CARGO_PKG_VERSION")}))
+    Json(json!({"version": API_VERSION, "onebit_host": env!("CARGO_PKG_VERSION")}))
 }
 
 /// All models.

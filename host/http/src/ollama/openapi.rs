@@ -175,7 +175,8 @@ pub fn root() -> Description {
 
 /// `GET /api/version`.
 pub fn version() -> Description {
-    Description::new(TAG, "The version of this host").answer("OllamaVersion", record("").must("version", text("")))
+    let answer = record("").must("version", text("Of Ollama, whose API is spoken")).must("onebit_host", text("Of this host"));
+    Description::new(TAG, "Versions").answer("OllamaVersion", answer)
 }
 
 /// `GET /api/tags`.

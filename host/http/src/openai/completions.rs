@@ -18,12 +18,12 @@ use super::{format, middle};
 use crate::app::{App, stamp};
 use crate::body::Object;
 use crate::calls::call;
-use crate::chat::AnswerFormat;
+use crate::chat::AskedFormat;
 use crate::errors::ApiError;
 use crate::fields::Fields;
 use crate::formats::Piece;
 use crate::generation::stream::{self, EVENTS, Frames, Writer};
-use crate::generation::{End, Happening, Job, MAX_CHOICES, Run, Tally};
+use crate::generation::{End, Happening, HeldTo, Job, MAX_CHOICES, Run, Tally};
 use crate::models::Leased;
 
 /// OpenAI's default of this route.
@@ -50,7 +50,7 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
         // The best answer is the one the model finds likeliest.
         logprobs: logprobs.or((best_of > n).then_some(0)),
         prompt_logprobs: logprobs.filter(|_| echo),
-        constraint: format.map(AnswerFormat::into_constraint),
+        constraint: format.map(HeldTo::from),
         ..Job::plain(inputs(&*lease, prompts, suffix.as_deref())?, wishes, Some(max_tokens))
     };
     let run = Run::start(Arc::clone(&lease), job, Arc::clone(&app.metrics)).await?;
@@ -72,7 +72,7 @@ struct Asked {
     logprobs: Option<u32>,
     echo: bool,
     best_of: u32,
-    format: Option<AnswerFormat>,
+    format: Option<AskedFormat>,
 }
 
 impl Asked {

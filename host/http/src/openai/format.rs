@@ -3,7 +3,7 @@
 use onebit_engine::Constraint;
 use serde_json::{Value, json};
 
-use crate::chat::AnswerFormat;
+use crate::chat::{AnswerFormat, AskedFormat};
 use crate::errors::ApiError;
 use crate::fields::Fields;
 
@@ -13,8 +13,8 @@ pub(super) const MAX_BYTES: usize = 256 << 10;
 pub(super) const MAX_CHOICES: usize = 1000;
 
 /// What the answer must look like; two ways of saying it at once are refused.
-pub fn read(fields: &Fields<'_>) -> Result<Option<AnswerFormat>, ApiError> {
-    let mut found: Vec<(&str, AnswerFormat)> = Vec::new();
+pub fn read(fields: &Fields<'_>) -> Result<Option<AskedFormat>, ApiError> {
+    let mut found: Vec<(&'static str, AnswerFormat)> = Vec::new();
     found.extend(response_format(fields)?.map(|format| ("response_format", format)));
     for field in ["json_schema", "guided_json"] {
         found.extend(schema(fields, field)?.map(|format| (field, format)));
@@ -35,7 +35,7 @@ pub fn read(fields: &Fields<'_>) -> Result<Option<AnswerFormat>, ApiError> {
         }
     }
     match found.len() {
-        0 | 1 => Ok(found.pop().map(|(_, format)| format)),
+        0 | 1 => Ok(found.pop().map(|(field, format)| format.asked_in(field))),
         _ => Err(ApiError::invalid(
             found[1].0,
             format!("both {:?} and {:?} say what the answer must look like; give one of them", found[0].0, found[1].0),
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn read_all(value: Value) -> Result<Option<AnswerFormat>, ApiError> {
-        read(&Fields::of(value.as_object().expect("an object")))
+        Ok(read(&Fields::of(value.as_object().expect("an object")))?.map(|asked| asked.format))
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Asked {
             tools: functions,
             tool_choice: choice(&fields)?,
             parallel_tool_calls: parallel,
-            format: text(&fields)?,
+            format: text(&fields)?.map(|format| format.asked_in("text.format")),
             thinking: thinking(&fields)?,
             wishes: Wishes { max_tokens, sampling, ..Wishes::default() },
             max_tokens,
@@ -248,7 +248,7 @@ mod tests {
         .expect("fine");
         assert_eq!((asked.chat.max_tokens, asked.chat.logprobs, asked.store), (Some(9), Some(2), Some(false)));
         assert_eq!(asked.chat.tool_choice, crate::chat::ToolChoice::Named("f".into()));
-        assert_eq!(asked.chat.format, Some(AnswerFormat::Schema(json!({"type": "integer"}))));
+        assert_eq!(asked.chat.format, Some(AnswerFormat::Schema(json!({"type": "integer"})).asked_in("text.format")));
         assert_eq!(asked.chat.thinking.effort.as_deref(), Some("low"));
         assert_eq!((&asked.echo["metadata"], &asked.echo["instructions"]), (&json!({"a": "b"}), &json!("Be brief.")));
         assert_eq!((&asked.echo["reasoning"], &asked.echo["temperature"]), (&json!({"effort": "low", "summary": "auto"}), &json!(0.5)));

@@ -161,7 +161,8 @@ fn part(text: &str) -> onebit_engine::PromptPart {
 async fn models_are_listed_shown_and_seen_running() {
     let server = serve(&Script::new(greeting)).await;
     assert_eq!(get(server.port(), "/").await.text(), "Ollama is running");
-    assert!(get(server.port(), "/api/version").await.json()["version"].is_string());
+    let version = get(server.port(), "/api/version").await.json();
+    assert_eq!(version, json!({"version": "0.9.0", "onebit_host": env!("CARGO_PKG_VERSION")}));
     let tags = get(server.port(), "/api/tags").await.json();
     let model = &tags["models"][0];
     assert_eq!((&model["name"], &model["size"], &model["digest"]), (&json!("org/demo:1b"), &json!(98_362_432), &json!("ab".repeat(32))));
