@@ -7,7 +7,7 @@ use onebit_http::template::conversation::{Conversation, Message, Role, ToolCall}
 use onebit_http::template::{ChatTemplate, TemplateSource};
 use serde_json::{Value, json};
 
-use crate::clients::kept;
+use crate::clients::templates;
 
 /// Templates that write no calls, or in a notation that is not read. Their models get tools from the host, in its own notation.
 const BY_HOST: &[&str] = &[
@@ -92,7 +92,7 @@ fn read(template: &str, turn: &str) -> (Vec<Value>, bool) {
 fn calls_are_read_back_from_what_seventy_real_templates_write_of_them() {
     let two = [json!({"city": "Oslo", "days": 3}), json!({"city": "Bergen <x>", "deep": {"a": [1, true, null]}})];
     let (mut whole, mut silent, mut by_host, mut wrong) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut names: Vec<_> = std::fs::read_dir(kept().join("chat-templates-0.3.36")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut names: Vec<_> = std::fs::read_dir(templates()).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
     for path in names.iter().filter(|path| path.extension().is_some_and(|extension| extension == "jinja")) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();

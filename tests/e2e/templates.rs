@@ -9,7 +9,7 @@ use onebit_http::template::conversation::{Conversation, Message, Role, ToolCall}
 use onebit_http::template::{ChatTemplate, TemplateSource};
 use serde_json::Value;
 
-use crate::clients::{clients, environment, kept, run};
+use crate::clients::{clients, environment, run, templates};
 
 /// It joins texts marked as safe with JSON, which Python then escapes for HTML. Ours has the quotes that the model was trained with.
 const ESCAPED: &str = "meetkai-functionary-medium-v3.1.jinja";
@@ -65,7 +65,7 @@ fn seventy_real_templates_give_what_transformers_gives() {
     let cases_file = clients().join("conversations.json");
     let cases: Value = serde_json::from_slice(&std::fs::read(&cases_file).unwrap()).unwrap();
     let python = environment("templates.txt");
-    let templates = kept().join("chat-templates-0.3.36");
+    let templates = templates();
     let said = run(Command::new(python).arg(clients().join("chat_templates.py")).arg(&templates).arg(&cases_file));
     let reference: Value = serde_json::from_str(&said).unwrap();
     let (mut same, mut escaped, mut refused, mut wrong) = (0, 0, 0, Vec::new());

@@ -24,6 +24,14 @@ pub fn environment(requirements: &str) -> PathBuf {
     folder.join("bin/python")
 }
 
+/// A folder with real chat templates, fetched once per user.
+pub fn templates() -> PathBuf {
+    let script = clients().join("fetch_templates.py");
+    made("chat-templates", &std::fs::read_to_string(&script).unwrap(), |folder| {
+        run(Command::new("python3").arg(&script).arg(folder));
+    })
+}
+
 /// A folder with the scripts of `folder` and the packages that its `package.json` names, made once per user and list.
 fn packages(folder: &str) -> PathBuf {
     let scripts = clients().join(folder);

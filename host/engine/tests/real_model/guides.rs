@@ -63,20 +63,3 @@ fn the_scores_of_a_prompt_are_those_of_an_answer() {
         assert!((logprob(scored).logprob - logprob(made).logprob).abs() < ROUNDING, "{scored:?} {made:?}");
     }
 }
-
-#[test]
-fn a_constraint_costs_little_of_the_speed() {
-    let ((engine, _), _turn) = engine();
-    let rate = |constraint: Option<Constraint>| {
-        let request = GenerateRequest { constraint, ..ask("Numbers:\n", 150) };
-        let said = answer(engine, request);
-        f64::from(said.finished().usage.completion_tokens) / said.finished().timings.decode_us as f64 * 1e6
-    };
-    let endless = || Some(Constraint::JsonSchema(r#"{"type":"array","items":{"type":"object"},"minItems":1000}"#.into()));
-    rate(endless());
-    // The machine is not ours alone: the best of a few.
-    let best = |constraint: fn() -> Option<Constraint>| (0..5).map(|_| rate(constraint())).fold(0.0, f64::max);
-    let (free, constrained) = (best(|| None), best(endless));
-    println!("{free:.0} tokens/s free, {constrained:.0} constrained ({:.3})", constrained / free);
-    assert!(constrained / free > 0.85, "{free:.0} tokens/s free, {constrained:.0} constrained");
-}

@@ -37,10 +37,10 @@ pub fn read(fields: &Fields<'_>) -> Result<Defaults, ApiError> {
     let object = fields.object("parameters")?.unwrap_or(&empty);
     let inside = Fields::inside(object, "parameters");
     if let Some(name) = object.keys().find(|name| !KNOWN.contains(&name.as_str()) && inside.value(name).is_some()) {
-        let (path, shown) = (inside.path(name), name.chars().take(40).collect::<String>());
+        let shown: String = inside.path(name).chars().take(60).collect();
         return Err(ApiError::unsupported(
-            path,
-            format!("\"parameters.{shown}\" is nothing that a model's manifest can say; leave it out. There are: {}", KNOWN.join(", ")),
+            &shown,
+            format!("{shown:?} is nothing that a model's manifest can say; leave it out. There are: {}", KNOWN.join(", ")),
         ));
     }
     if inside.value("num_predict").and_then(Value::as_i64) == Some(0) {
