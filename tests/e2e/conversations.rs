@@ -13,6 +13,21 @@ fn prompt_tokens(client: &Client, messages: Value) -> u64 {
 }
 
 #[test]
+fn the_next_turn_computes_only_what_is_new() {
+    let server = Home::with_model().serve();
+    let client = server.client();
+    let first = question(&"Tell me about the river and the boats on it. ".repeat(12), 12);
+    let answer = client.post("/v1/chat/completions", &first).good();
+    assert_eq!(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+    let mut second = first.clone();
+    let said = [answer["choices"][0]["message"].clone(), json!({"role": "user", "content": "Shorter."})];
+    second["messages"].as_array_mut().unwrap().extend(said);
+    let usage = client.post("/v1/chat/completions", &second).good()["usage"].clone();
+    let (all, found) = (usage["prompt_tokens"].as_u64().unwrap(), usage["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap());
+    assert!(found + 40 > all && found >= answer["usage"]["prompt_tokens"].as_u64().unwrap(), "{usage}");
+}
+
+#[test]
 fn markers_that_a_user_types_stay_text() {
     let server = Home::with_model().serve();
     let client = server.client();

@@ -34,7 +34,7 @@ struct Echo {
 
 impl Forward for Echo {
     fn limits(&self) -> ForwardLimits {
-        ForwardLimits { vocabulary: SIZE, batch: 4096, sequences: 1, context: 1 << 20, cuttable: true }
+        ForwardLimits { vocabulary: SIZE, batch: 4096, slots: 1, sequences: 1, context: 1 << 20, cuttable: true }
     }
 
     fn forward(&mut self, rows: &Rows<'_>) -> Result<&[f32], Fault> {
@@ -44,6 +44,10 @@ impl Forward for Echo {
         self.logits = vec![0.0; SIZE as usize];
         self.logits[self.state[said.min(text)] as usize] = 100.0;
         Ok(&self.logits)
+    }
+
+    fn copy(&mut self, _source: u32, _destination: u32, _positions: u32) -> Result<(), Fault> {
+        Ok(())
     }
 
     fn remove(&mut self, _: u32, from: u32) -> Result<(), Fault> {
@@ -172,7 +176,7 @@ fn no_invalid_value_is_accepted_and_what_cannot_be_followed_is_named() {
     let said = run(Command::new("python3").arg(clients().join("json_schemas.py")).arg(folder));
     let suite: BTreeMap<String, Value> = serde_json::from_str(&said).expect("JSON");
     let session = Echo { state: Vec::new(), logits: Vec::new() };
-    let backend = Backend { session: Some(Box::new(session)), vocabulary: Arc::new(Bytes), embed: None, rerank: None };
+    let backend = Backend { session: Some(Box::new(session)), vocabulary: Arc::new(Bytes), embed: None, rerank: None, keeps: false };
     let (engine, _) = Engine::start_on(backend).expect("the echo starts");
 
     let mut counts: BTreeMap<&str, Count> = BTreeMap::new();

@@ -58,6 +58,9 @@ pub struct GenerateRequest {
     pub prompt_logprobs: Option<u32>,
     /// Who goes first where requests wait.
     pub priority: Priority,
+    /// With whom it may share what was computed for the same beginning: who could measure that would learn what others have asked. `None` =
+    /// with all that have none.
+    pub scope: Option<String>,
 }
 
 /// Before whom a request goes while it waits for its turn. What is computed already is not interrupted, and who waits longer rises.
@@ -89,6 +92,7 @@ impl GenerateRequest {
             control_text: false,
             prompt_logprobs: None,
             priority: Priority::Normal,
+            scope: None,
         }
     }
 }
@@ -185,6 +189,8 @@ pub enum Event {
     Started {
         /// Tokens of the prompt.
         prompt_tokens: u32,
+        /// Of these, how many had been computed before, for other requests.
+        cached_tokens: u32,
     },
     /// The prompt is being computed (sent between chunks, not for short prompts).
     Prefill {
@@ -258,6 +264,8 @@ pub enum FinishReason {
 pub struct Usage {
     /// Of the prompt.
     pub prompt_tokens: u32,
+    /// Of these, how many had been computed before, for other requests.
+    pub cached_tokens: u32,
     /// Of the answer, the end token included if the model chose one.
     pub completion_tokens: u32,
 }

@@ -47,6 +47,8 @@ pub(crate) struct Toy {
     pub(crate) ends: bool,
     pub(crate) bos: bool,
     pub(crate) adds_bos: bool,
+    /// State is kept for requests to come.
+    pub(crate) keeps: bool,
 }
 
 /// What the toy does wrong when asked to.
@@ -67,7 +69,8 @@ impl Toy {
             limits: ForwardLimits {
                 vocabulary: SIZE + PADDING,
                 batch: 64,
-                sequences: slots,
+                slots,
+                sequences: slots + 2,
                 context: slots * context_per_slot,
                 cuttable: true,
             },
@@ -78,13 +81,20 @@ impl Toy {
             ends: true,
             bos: true,
             adds_bos: true,
+            keeps: true,
         }
     }
 
     pub(crate) fn start(&self) -> Engine {
         let session = Session { toy: self.clone(), state: vec![Vec::new(); self.limits.sequences as usize], logits: Vec::new() };
         let toy = Arc::new(self.clone());
-        let backend = Backend { session: Some(Box::new(session)), vocabulary: toy.clone(), embed: Some(toy.clone()), rerank: Some(toy) };
+        let backend = Backend {
+            session: Some(Box::new(session)),
+            vocabulary: toy.clone(),
+            embed: Some(toy.clone()),
+            rerank: Some(toy),
+            keeps: self.keeps,
+        };
         Engine::start_on(backend).expect("the toy starts").0
     }
 
@@ -176,6 +186,15 @@ impl Forward for Session {
             Misdeed::None | Misdeed::Fault(_) => {}
         }
         Ok(&self.logits)
+    }
+
+    fn copy(&mut self, source: u32, destination: u32, positions: u32) -> Result<(), Fault> {
+        assert!(self.toy.limits.cuttable, "a copy of state that cannot be cut");
+        assert!(self.state[destination as usize].is_empty(), "a copy into sequence {destination}, which is not empty");
+        self.state[destination as usize] = self.state[source as usize][..positions as usize].to_vec();
+        let all: usize = self.state.iter().map(Vec::len).sum();
+        assert!(all <= self.toy.limits.context as usize, "{all} positions in a context of {}", self.toy.limits.context);
+        Ok(())
     }
 
     fn remove(&mut self, sequence: u32, from: u32) -> Result<(), Fault> {
@@ -331,7 +350,7 @@ impl Stream {
         };
         loop {
             match self.next() {
-                Event::Started { prompt_tokens } => {
+                Event::Started { prompt_tokens, .. } => {
                     assert_eq!(said.prompt_tokens.replace(prompt_tokens), None, "started twice");
                 }
                 Event::Prefill { done } => said.prefill.push(done),

@@ -99,6 +99,10 @@ fn folder(variable: &str) -> PathBuf {
 }
 
 fn start(slots: u32, context: u32) -> (Engine, ModelFacts) {
+    start_with(slots, context, true)
+}
+
+fn start_with(slots: u32, context: u32, prefix_cache: bool) -> (Engine, ModelFacts) {
     let plugin = folder("ONEBIT_DIST").join("lib/onebit/plugins").join(PLUGIN);
     let inspection = onebit_loader::inspect(&plugin).unwrap_or_else(|refusal| panic!("{refusal}"));
     let plugin = Plugin::load(&inspection.file, HostSink::tracing()).expect("the plugin loads");
@@ -112,6 +116,7 @@ fn start(slots: u32, context: u32) -> (Engine, ModelFacts) {
         slots,
         batch: None,
         threads: None,
+        prefix_cache,
         options: Vec::new(),
         plugin: PLUGIN.into(),
         plugin_version: inspection.file.toml.version.to_string(),
@@ -353,6 +358,37 @@ fn a_prompt_that_is_too_long_is_refused_with_both_numbers_and_a_long_run_of_one_
         assert!(begin.elapsed() < Duration::from_secs(5), "{letter}: {:?}", begin.elapsed());
     }
     assert_eq!(answer(engine, ask(GOLDEN[0].0, 3)).ids(), GOLDEN[0].2[..3]);
+}
+
+/// The law of the prefix cache: what is found computed changes no answer.
+#[test]
+fn the_turns_of_a_conversation_are_answered_as_if_nothing_had_been_kept() {
+    let _turn = turn();
+    let ((keeps, _), (forgets, _)) = (start(2, 4096), start_with(2, 4096, false));
+    let turns = ["What is the capital of France?", "And of Italy?", "Which of the two is larger?", "Write a short poem about it."];
+    let mut prompt = "<|im_start|>system\nYou are a helpful assistant who answers in one sentence.<|im_end|>\n".to_owned();
+    let chat = |text: &str| GenerateRequest {
+        prompt: Prompt::Parts(vec![PromptPart { text: text.into(), control: true }]),
+        logprobs: Some(5),
+        ..ask("", 40)
+    };
+    let mut before = 0;
+    for (turn, question) in turns.into_iter().enumerate() {
+        prompt.push_str(&format!("<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"));
+        let (kept, fresh) = (answer(&keeps, chat(&prompt)), answer(&forgets, chat(&prompt)));
+        let (found, all) = (kept.finished().usage.cached_tokens, kept.finished().usage.prompt_tokens);
+        assert_eq!(fresh.finished().usage.cached_tokens, 0);
+        // At least the prompt of the turn before; its answer too, unless the text of it is other tokens than it was made of.
+        assert!(if turn == 0 { found == 0 } else { found + 1 >= before }, "turn {turn}: {found} of {all}, {before} before");
+        before = all;
+        agrees_with(&kept, &fresh);
+        // Another question on the same beginning is another branch.
+        let branch = prompt.replace(question, "Say hello.");
+        let (kept, fresh) = (answer(&keeps, chat(&branch)), answer(&forgets, chat(&branch)));
+        assert!(kept.finished().usage.cached_tokens > 10, "{:?}", kept.finished().usage);
+        agrees_with(&kept, &fresh);
+        prompt.push_str(&format!("{}<|im_end|>\n", fresh.text));
+    }
 }
 
 #[test]

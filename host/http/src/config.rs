@@ -119,6 +119,8 @@ pub struct HttpConfig {
     pub write_timeout: Duration,
     /// For running answers to end after the shutdown began.
     pub drain_timeout: Duration,
+    /// What was computed for the beginning of one key's request serves those of others too, who can tell by the time it takes.
+    pub share_prefixes: bool,
     /// How responses of `/v1/responses` are kept; `None` = they are not.
     pub responses: Option<KeepResponses>,
     /// How model files come; `None` = they do not.
@@ -144,6 +146,7 @@ impl Default for HttpConfig {
             body_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
+            share_prefixes: false,
             responses: None,
             arrivals: None,
             renderer: None,

@@ -31,6 +31,8 @@ const IN_FLIGHT: Series = Series("onebit_http_requests_in_flight", Unit::Count, 
 const CONNECTIONS: Series = Series("onebit_http_connections", Unit::Count, "Open connections");
 const FAILURES: Series =
     Series("onebit_http_failures_total", Unit::Count, "Requests that ended badly, by reason (the `code` of the error)");
+const CACHED_TOKENS: Series =
+    Series("onebit_cached_prompt_tokens_total", Unit::Count, "Of the tokens read, those that had been computed before, by model");
 const PROMPT_TOKENS: Series = Series("onebit_prompt_tokens_total", Unit::Count, "Tokens read, by model");
 const COMPLETION_TOKENS: Series = Series("onebit_completion_tokens_total", Unit::Count, "Tokens made, by model");
 const LOAD: Series = Series("onebit_lease_seconds", Unit::Seconds, "Wait for a loaded model, loading included, by model");
@@ -56,7 +58,8 @@ const WAITING: Series = Series("onebit_worker_requests_waiting", Unit::Count, "R
 const RELOADED: Series =
     Series("onebit_http_files_current", Unit::Count, "0 while the file of this setting was changed and could not be taken over");
 
-const COUNTERS: [Series; 10] = [REFUSED, REQUESTS, FAILURES, PROMPT_TOKENS, COMPLETION_TOKENS, RESTARTS, LOADS, UNLOADS, DEATHS, REPLAYS];
+const COUNTERS: [Series; 11] =
+    [REFUSED, REQUESTS, FAILURES, PROMPT_TOKENS, CACHED_TOKENS, COMPLETION_TOKENS, RESTARTS, LOADS, UNLOADS, DEATHS, REPLAYS];
 const GAUGES: [Series; 9] = [RELOADED, CONFINED, IN_FLIGHT, CONNECTIONS, WORKER_UP, ESTIMATED, MEASURED, ACTIVE, WAITING];
 const HISTOGRAMS: [Series; 5] = [REQUEST_SECONDS, LOAD, QUEUE, PREFILL, DECODE];
 
@@ -111,6 +114,7 @@ impl Metrics {
     pub fn generation(&self, model: &str, finished: &Finished) {
         let labels = [("model", model)];
         self.counter(&PROMPT_TOKENS, &labels).increment(u64::from(finished.usage.prompt_tokens));
+        self.counter(&CACHED_TOKENS, &labels).increment(u64::from(finished.usage.cached_tokens));
         self.counter(&COMPLETION_TOKENS, &labels).increment(u64::from(finished.usage.completion_tokens));
         let seconds = |us: u64| us as f64 / 1e6;
         self.observe(&QUEUE, &labels, seconds(finished.timings.queue_us));

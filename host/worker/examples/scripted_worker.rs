@@ -149,7 +149,7 @@ fn generate(id: u64, request: &GenerateRequest, cancelled: &AtomicBool, writer: 
         "wait-once" if FIRST.load(Ordering::Relaxed) => hang(),
         _ => {}
     }
-    event(Event::Started { prompt_tokens: 1 });
+    event(Event::Started { prompt_tokens: 1, cached_tokens: 0 });
     let tokens = match words[0] {
         "kill" => {
             (0..number(2)).for_each(|n| event(token(n)));
@@ -194,7 +194,7 @@ fn generate(id: u64, request: &GenerateRequest, cancelled: &AtomicBool, writer: 
     }
     event(Event::Finished(Finished {
         reason: FinishReason::Length,
-        usage: Usage { prompt_tokens: 1, completion_tokens: tokens as u32 },
+        usage: Usage { prompt_tokens: 1, cached_tokens: 0, completion_tokens: tokens as u32 },
         timings: Timings::default(),
     }));
 }

@@ -54,7 +54,7 @@ pub struct LaunchSpec {
 
 impl LaunchSpec {
     /// What the worker is told.
-    pub(crate) fn order(&self, trust: &Trust) -> LoadOrder {
+    pub(crate) fn order(&self, trust: &Trust, prefix_cache: bool) -> LoadOrder {
         LoadOrder {
             model: self.model.clone(),
             model_path: self.model_path.clone(),
@@ -68,6 +68,7 @@ impl LaunchSpec {
             context: self.context,
             slots: self.slots.max(1),
             threads: self.threads,
+            prefix_cache,
             chat_template: self.chat_template.clone(),
         }
     }
@@ -76,9 +77,9 @@ impl LaunchSpec {
     pub(crate) fn same_launch(&self, other: &Self) -> bool {
         // The free memory of a device is a measurement, not a part of the choice.
         let measured_alike = Device { memory_free: other.device.memory_free, ..self.device.clone() };
-        // All launches of one host are under one policy.
+        // All launches of one host are under one policy, and keep or do not keep.
         let trust = Trust::default();
-        LoadOrder { device: measured_alike, seen: other.seen.clone(), ..self.order(&trust) } == other.order(&trust)
+        LoadOrder { device: measured_alike, seen: other.seen.clone(), ..self.order(&trust, true) } == other.order(&trust, true)
             && self.isolation == other.isolation
             && self.env == other.env
     }

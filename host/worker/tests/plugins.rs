@@ -426,6 +426,7 @@ async fn a_worker_whose_socket_closes_ends_even_while_its_plugin_hangs() {
             context: Some(100),
             slots: 1,
             threads: None,
+            prefix_cache: true,
             chat_template: None,
         };
         let ask = ToWorker::Generate { id: 1, request_id: "r".into(), request: Box::new(request("A")) };

@@ -60,7 +60,7 @@ fn to_worker() -> Vec<(&'static str, Value)> {
             "load",
             json!({"Load": {"order": {
                 "model": "a:b", "model_path": "/models/a.gguf", "plugin_dir": "/plugins/p", "plugin_id": "p", "plugin_version": "1.0.0",
-                "device": device(), "options": [["speed", "3"]], "context": 2048, "slots": 2, "threads": 4, "chat_template": "{{ messages }}",
+                "device": device(), "options": [["speed", "3"]], "context": 2048, "slots": 2, "threads": 4, "chat_template": "{{ messages }}", "prefix_cache": true,
                 "trust": {"mode": "warn", "keys": ["/etc/keys"]}, "seen": []
             }, "sandbox": {
                 "require": true, "exempt": ["q"], "network": [], "read": ["/data"], "memory": 1024, "environment": ["A"], "caches": "/var/cache"
@@ -71,7 +71,7 @@ fn to_worker() -> Vec<(&'static str, Value)> {
             json!({"Generate": {"id": 1, "request_id": "req_1", "request": {
                 "prompt": parts, "add_special": true, "max_tokens": 16, "sampling": sampling(), "stop": ["\n\n"], "logprobs": 2, "ignore_eos": false,
                 "constraint": {"Marked": {"lark": "start: until_0", "marks": ["<call>"], "schemas": ["{}"]}},
-                "reasoning": {"start": null, "end": "</think>", "budget": 64}, "control_text": true, "prompt_logprobs": 1, "priority": "high"
+                "reasoning": {"start": null, "end": "</think>", "budget": 64}, "control_text": true, "prompt_logprobs": 1, "priority": "high", "scope": "team"
             }}}),
         ),
         ("embed", json!({"Embed": {"id": 2, "request_id": "req_2", "request": {"inputs": [parts, {"Tokens": [1, 2, 3]}]}}})),
@@ -105,7 +105,7 @@ fn from_worker() -> Vec<(&'static str, Value)> {
                 "stage": "Model", "status": "CORRUPT_MODEL", "message": "the file is damaged", "have": 1, "need": 2, "want": 3, "free": 4, "retry_ms": 5
             }}),
         ),
-        ("started", event(json!({"Started": {"prompt_tokens": 7}}))),
+        ("started", event(json!({"Started": {"prompt_tokens": 7, "cached_tokens": 3}}))),
         ("prefill", event(json!({"Prefill": {"done": 512}}))),
         (
             "delta",
@@ -116,7 +116,7 @@ fn from_worker() -> Vec<(&'static str, Value)> {
         (
             "finished",
             event(json!({"Finished": {
-                "reason": {"StopString": "\n"}, "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+                "reason": {"StopString": "\n"}, "usage": {"prompt_tokens": 1, "cached_tokens": 1, "completion_tokens": 2},
                 "timings": {"queue_us": 1, "prefill_us": 2, "decode_us": 3}
             }})),
         ),

@@ -20,13 +20,17 @@ struct Flat(Vec<f32>);
 
 impl Forward for Flat {
     fn limits(&self) -> ForwardLimits {
-        ForwardLimits { vocabulary: SIZE, batch: 16, sequences: 1, context: 64, cuttable: true }
+        ForwardLimits { vocabulary: SIZE, batch: 16, slots: 1, sequences: 1, context: 64, cuttable: true }
     }
 
     fn forward(&mut self, rows: &Rows<'_>) -> Result<&[f32], Fault> {
         let wanted = rows.wants_logits.iter().filter(|wanted| **wanted).count();
         self.0 = (0..wanted as u32 * SIZE).map(|column| if column % SIZE == END { 3.0 } else { 0.0 }).collect();
         Ok(&self.0)
+    }
+
+    fn copy(&mut self, _source: u32, _destination: u32, _positions: u32) -> Result<(), Fault> {
+        Ok(())
     }
 
     fn remove(&mut self, _: u32, _: u32) -> Result<(), Fault> {
@@ -58,7 +62,8 @@ impl Vocabulary for Bytes {
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| {
-        let backend = Backend { session: Some(Box::new(Flat(Vec::new()))), vocabulary: Arc::new(Bytes), embed: None, rerank: None };
+        let backend =
+            Backend { session: Some(Box::new(Flat(Vec::new()))), vocabulary: Arc::new(Bytes), embed: None, rerank: None, keeps: false };
         Engine::start_on(backend).expect("a model without an opinion starts").0
     })
 }

@@ -138,9 +138,9 @@ impl Leased for Host {
             });
             Event::Delta { text: (*piece).to_owned(), tokens: vec![TokenOut { id: 1, logprob }] }
         };
-        let usage = Usage { prompt_tokens: 7, completion_tokens: said as u32 };
+        let usage = Usage { prompt_tokens: 7, cached_tokens: 0, completion_tokens: said as u32 };
         let reason = if said < PIECES.len() { FinishReason::Length } else { FinishReason::EndOfGeneration };
-        let mut events = vec![Event::Started { prompt_tokens: 7 }];
+        let mut events = vec![Event::Started { prompt_tokens: 7, cached_tokens: 0 }];
         events.extend(PIECES[..said].iter().map(token));
         events.push(Event::Finished(Finished { reason, usage, timings: Timings::default() }));
         async move { Ok(stream::iter(events.into_iter().map(Ok)).boxed()) }.boxed()

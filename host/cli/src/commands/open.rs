@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::{Invocation, catalog_paths};
 use crate::exit::Failure;
-use crate::settings::table;
+use crate::settings::{PrefixCache, table};
 
 /// What "forever" is to a clock: ten years.
 pub const VERY_LONG: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -39,6 +39,7 @@ pub fn config(invocation: &Invocation<'_>) -> Result<HostConfig, Failure> {
             memory_budget: settings.get(&table::MEMORY_BUDGET)?.map(|bytes| bytes.0),
             load_stall: stall,
             step_stall: stall,
+            prefix_cache: settings.get(&table::PREFIX_CACHE)? != PrefixCache::Off,
             sandbox: sandbox(invocation)?,
             ..SupervisorConfig::default()
         },

@@ -12,7 +12,7 @@ use super::{Command, Invocation, open};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::places::SELF;
-use crate::settings::{Bytes, Settings, Span, table};
+use crate::settings::{Bytes, PrefixCache, Settings, Span, table};
 use crate::version;
 
 pub(super) static COMMAND: Command = Command {
@@ -53,6 +53,7 @@ fn http_config(settings: &Settings) -> Result<HttpConfig, Failure> {
         body_timeout: span(&table::BODY_TIMEOUT)?,
         write_timeout: span(&table::WRITE_TIMEOUT)?,
         drain_timeout: span(&table::DRAIN_TIMEOUT)?,
+        share_prefixes: settings.get(&table::PREFIX_CACHE)? == PrefixCache::Shared,
         responses: responses(settings)?,
         arrivals: arrivals(settings)?,
         renderer: Some(SELF.into()),

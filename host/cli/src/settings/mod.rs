@@ -16,4 +16,4 @@ mod value;
 pub use resolve::{Settings, arguments};
 #[cfg(test)]
 pub use row::Commands;
-pub use value::{Bytes, LogFormat, Shape, Span, TrustMode};
+pub use value::{Bytes, LogFormat, PrefixCache, Shape, Span, TrustMode};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use onebit_http::Listen;
 
 use super::row::{Commands, Fallback, Row, Setting};
-use super::value::{Bytes, LogFormat, Span, TrustMode};
+use super::value::{Bytes, LogFormat, PrefixCache, Span, TrustMode};
 
 const FOLDERS: &str = "Folders";
 const GENERAL: &str = "General";
@@ -349,6 +349,15 @@ pub static STALL_TIMEOUT: Setting<Span> = Setting {
     },
     ..Setting::named("stall_timeout", "worker-stall-timeout", &["ONEBIT_STALL_TIMEOUT"])
 };
+/// `prefix_cache`
+pub static PREFIX_CACHE: Setting<PrefixCache> = Setting {
+    placeholder: "off|per-key|shared",
+    commands: COMPUTING,
+    group: ANSWERS,
+    fallback: Fallback::Text("per-key"),
+    help: "Keep what was computed of a request for those that begin alike: the next turn of a conversation, the same instructions. shared: also for those of other keys, who can tell by the time an answer takes that somebody has asked the same.",
+    ..Setting::named("prefix_cache", "prefix-cache", &["ONEBIT_PREFIX_CACHE"])
+};
 /// `sandbox.require`
 pub static SANDBOX_REQUIRE: Setting<bool> = Setting {
     commands: COMPUTING,
@@ -503,7 +512,7 @@ pub static TABLE: &[&dyn Row] = &[
     &API_KEY, &API_KEYS_FILE, &TLS_CERT, &TLS_KEY, &INSECURE, &ALLOW_ORIGIN, &ALLOW_HOST,
     &DEVICE, &SLOTS, &CONTEXT, &THREADS, &KEEP_ALIVE,
     &MAX_LOADED, &MEMORY_BUDGET, &MAX_QUEUE, &MAX_BODY, &MAX_BUFFERED, &MAX_CONNECTIONS,
-    &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT, &START_TIMEOUT, &STALL_TIMEOUT,
+    &HEADER_TIMEOUT, &BODY_TIMEOUT, &WRITE_TIMEOUT, &START_TIMEOUT, &STALL_TIMEOUT, &PREFIX_CACHE,
     &SANDBOX_REQUIRE, &SANDBOX_EXEMPT, &SANDBOX_NETWORK, &SANDBOX_READ, &SANDBOX_MEMORY, &SANDBOX_ENVIRONMENT,
     &RUN_SYSTEM, &RUN_TEMPERATURE, &RUN_SEED, &RUN_MAX_TOKENS,
     &HUB_ENDPOINT, &HUB_TOKEN, &PULL_ATTEMPTS, &PULL_STALL, &PULL_PYTHON,

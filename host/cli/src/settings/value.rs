@@ -222,6 +222,18 @@ choice!(
 );
 
 choice!(
+    /// Whether what was computed of a request is kept for others.
+    PrefixCache, "off, per-key or shared", {
+        /// No.
+        Off = "off",
+        /// For those of the same key.
+        PerKey = "per-key",
+        /// For all.
+        Shared = "shared",
+    }
+);
+
+choice!(
     /// How much proof of its origin a plugin must bring.
     TrustMode, "warn or strict", {
         /// Missing proof is reported.

@@ -15,9 +15,9 @@ pub(crate) struct LoadedSession {
 
 impl LoadedSession {
     /// Wraps a session that was opened with these sizes. A plugin may round the context up; nobody was promised that.
-    pub(crate) fn new(session: Session, context: u32, sequences: u32, batch: u32) -> Self {
+    pub(crate) fn new(session: Session, context: u32, slots: u32, sequences: u32, batch: u32) -> Self {
         let model = session.limits();
-        let limits = ForwardLimits { vocabulary: model.vocabulary, batch, sequences, context, cuttable: model.cut };
+        let limits = ForwardLimits { vocabulary: model.vocabulary, batch, slots, sequences, context, cuttable: model.cut };
         Self { session, limits }
     }
 }
@@ -36,6 +36,10 @@ impl Forward for LoadedSession {
             cancel: Some(rows.cancel),
         };
         Ok(self.session.forward(&batch)?.data())
+    }
+
+    fn copy(&mut self, source: u32, destination: u32, positions: u32) -> Result<(), Fault> {
+        Ok(self.session.seq_copy(source, destination, 0, positions)?)
     }
 
     fn remove(&mut self, sequence: u32, from: u32) -> Result<(), Fault> {

@@ -20,7 +20,9 @@ pub struct ForwardLimits {
     pub vocabulary: u32,
     /// Tokens one batch may have at most.
     pub batch: u32,
-    /// Sequences the session holds.
+    /// Requests computed side by side, each in a sequence of its own.
+    pub slots: u32,
+    /// Sequences the session holds: those of the slots, and others in which state is kept for later.
     pub sequences: u32,
     /// Positions in all sequences together.
     pub context: u32,
@@ -54,6 +56,12 @@ pub trait Forward: Send {
     /// # Errors
     /// After any error the rows may or may not have entered the state; the engine removes them.
     fn forward(&mut self, rows: &Rows<'_>) -> Result<&[f32], Fault>;
+
+    /// Copies the first `positions` of a sequence into one that is empty; only with [`ForwardLimits::cuttable`].
+    ///
+    /// # Errors
+    /// The plugin's; the state of `destination` is then unknown.
+    fn copy(&mut self, source: u32, destination: u32, positions: u32) -> Result<(), Fault>;
 
     /// Removes the positions `from ..` of a sequence. `from = 0` always works, another only with [`ForwardLimits::cuttable`].
     ///

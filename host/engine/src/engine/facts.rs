@@ -62,7 +62,7 @@ impl Tokens {
 
 /// Positions one request may use.
 pub(crate) fn context_per_request(limits: &ForwardLimits) -> u32 {
-    limits.context / limits.sequences.max(1)
+    limits.context / limits.slots.max(1)
 }
 
 /// The facts that the parts themselves know; the loader's stay empty.
@@ -83,7 +83,7 @@ pub(crate) fn facts(
         quantisation: String::new(),
         context: forward.map_or(at_once, |limits| context_per_request(&limits)),
         context_trained: 0,
-        slots: forward.map_or(1, |limits| limits.sequences),
+        slots: forward.map_or(1, |limits| limits.slots),
         vocabulary: tokens.facts.size,
         chat_template: tokens.facts.chat_template.clone().filter(|template| !template.is_empty()),
         bos: tokens.text(tokens.facts.bos),

@@ -7,6 +7,7 @@
 mod call;
 mod embed;
 mod facts;
+mod kept;
 mod pace;
 mod plan;
 mod prepare;
@@ -44,6 +45,9 @@ const DEFAULT_CONTEXT: u32 = 4096;
 /// Tokens per batch where the options say nothing. How many of them a step really takes is a matter of time: see [`pace`].
 const DEFAULT_BATCH: u32 = 2048;
 
+/// Sequences besides those of the slots, in which state is kept for requests to come.
+const SPARE_SEQUENCES: u32 = 8;
+
 /// Text up to this size is tokenised by the thread that submits it: it takes less time than to hand it over twice.
 const INLINE_TEXT_BYTES: usize = 8 * 1024;
 
@@ -61,6 +65,8 @@ pub struct EngineOptions {
     pub batch: Option<u32>,
     /// CPU threads; `None` = as the model was opened.
     pub threads: Option<u32>,
+    /// State of requests that have ended is kept for those that begin alike.
+    pub prefix_cache: bool,
     /// Settings of the plugin for its session, from the manifest.
     pub options: Vec<(String, String)>,
     /// Id of the plugin, for [`ModelFacts`].
@@ -81,6 +87,8 @@ pub struct Backend {
     pub embed: Option<Arc<dyn Embed>>,
     /// Ranks.
     pub rerank: Option<Arc<dyn Rerank>>,
+    /// State of requests that have ended is kept for those that begin alike.
+    pub keeps: bool,
 }
 
 /// How busy an engine is.
@@ -174,7 +182,7 @@ impl Engine {
                 let session = forward
                     .open_session(&onebit_loader::SessionArgs {
                         context: size.context,
-                        sequences: size.slots,
+                        sequences: size.sequences,
                         batch: size.batch,
                         threads_decode: options.threads,
                         threads_prefill: options.threads,
@@ -184,7 +192,7 @@ impl Engine {
                 let allocated = session.allocated();
                 context_trained = forward.limits().context_trained;
                 state_bytes = allocated.state_bytes + allocated.scratch_bytes;
-                Some(Box::new(LoadedSession::new(session, size.context, size.slots, size.batch)) as Box<dyn Forward>)
+                Some(Box::new(LoadedSession::new(session, size.context, size.slots, size.sequences, size.batch)) as Box<dyn Forward>)
             }
         };
         let description = model.description().clone();
@@ -193,6 +201,7 @@ impl Engine {
             vocabulary: Arc::new(tokenizer),
             embed: embedder.map(|embedder| Arc::new(embedder) as Arc<dyn Embed>),
             rerank: reranker.map(|reranker| Arc::new(reranker) as Arc<dyn Rerank>),
+            keeps: options.prefix_cache,
         };
         let (engine, facts) = Self::start_on(backend)?;
         let facts = ModelFacts {
@@ -214,7 +223,7 @@ impl Engine {
     /// # Errors
     /// The plugin's, and [`EngineError::Unsupported`] for parts that can do nothing.
     pub fn start_on(backend: Backend) -> Result<(Self, ModelFacts), EngineError> {
-        let Backend { session, vocabulary, embed, rerank } = backend;
+        let Backend { session, vocabulary, embed, rerank, keeps } = backend;
         if session.is_none() && embed.is_none() && rerank.is_none() {
             return Err(EngineError::Unsupported("the plugin neither generates text nor embeds nor ranks with this model".into()));
         }
@@ -225,7 +234,7 @@ impl Engine {
         let shared = Arc::new(Shared::default());
         let generation = match session {
             None => None,
-            Some(session) => Some(Generation::start(session, Arc::clone(&shared), Arc::clone(&tokens))?),
+            Some(session) => Some(Generation::start(session, Arc::clone(&shared), Arc::clone(&tokens), keeps)?),
         };
         Ok((Self { shared, tokens, embed, rerank, generation }, facts))
     }
@@ -334,11 +343,11 @@ impl Drop for Engine {
 }
 
 impl Generation {
-    fn start(session: Box<dyn Forward>, shared: Arc<Shared>, tokens: Arc<Tokens>) -> Result<Self, EngineError> {
+    fn start(session: Box<dyn Forward>, shared: Arc<Shared>, tokens: Arc<Tokens>, keeps: bool) -> Result<Self, EngineError> {
         let limits = session.limits();
         let preparer = Preparer::new(Arc::clone(&shared), Arc::clone(&tokens), limits);
         let (commands, inbox) = unbounded();
-        let desk = Desk::open(limits.sequences as usize)?;
+        let desk = Desk::open(limits.slots as usize)?;
         let helper = |name: &str, stack: usize| {
             let (drafts, inbox) = unbounded::<Draft>();
             let (preparer, commands, shared) = (preparer.clone(), commands.clone(), Arc::clone(&shared));
@@ -354,7 +363,7 @@ impl Generation {
         };
         let (texts, text_thread) = helper("onebit-tokenise", STACK_BYTES)?;
         let (grammars, grammar_thread) = helper("onebit-grammar", guide::STACK_BYTES)?;
-        let scheduler = Scheduler::new(session, shared, tokens, desk, inbox);
+        let scheduler = Scheduler::new(session, shared, tokens, desk, inbox, keeps);
         let engine = spawn("onebit-engine", STACK_BYTES, move || scheduler.run())?;
         // The helpers are joined first: after them nobody can send the engine a request.
         let threads = vec![text_thread, grammar_thread, engine];
@@ -386,6 +395,7 @@ fn spawn(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> Resu
 struct SessionSize {
     context: u32,
     slots: u32,
+    sequences: u32,
     batch: u32,
 }
 
@@ -420,7 +430,13 @@ impl SessionSize {
         }
         let context = per_slot.saturating_mul(slots);
         // A batch larger than everything there is room for has no meaning, and a plugin may refuse it.
-        Ok(Self { context, slots, batch: batch.min(context) })
+        // Where every sequence costs memory, or cannot be copied in parts, what is kept stays in the slots' own.
+        let spare = if options.prefix_cache && model.cut && model.state_per_sequence == 0 {
+            SPARE_SEQUENCES.min(model.max_sequences - slots)
+        } else {
+            0
+        };
+        Ok(Self { context, slots, sequences: slots + spare, batch: batch.min(context) })
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 
 use super::facts::{Tokens, context_per_request};
+use super::kept::Scope;
 use super::reply::Reply;
 use super::scheduler::Command;
 use super::shared::Shared;
@@ -56,6 +57,8 @@ pub(crate) struct Job {
     pub(crate) prompt_logprobs: Option<u32>,
     /// Before whom it goes.
     pub(crate) priority: Priority,
+    /// With whom it shares state.
+    pub(crate) scope: Scope,
     /// Who asks.
     pub(crate) reply: Reply,
     /// When.
@@ -102,9 +105,22 @@ impl Preparer {
                 return;
             }
         };
-        let GenerateRequest { sampling, logprobs, stop, ignore_eos, control_text, prompt_logprobs, priority, .. } = request;
-        let job =
-            Job { prompt, limit, sampling, logprobs, stop, ignore_eos, guide, control_text, prompt_logprobs, priority, reply, arrived };
+        let GenerateRequest { sampling, logprobs, stop, ignore_eos, control_text, prompt_logprobs, priority, scope, .. } = request;
+        let job = Job {
+            prompt,
+            limit,
+            sampling,
+            logprobs,
+            stop,
+            ignore_eos,
+            guide,
+            control_text,
+            prompt_logprobs,
+            priority,
+            scope,
+            reply,
+            arrived,
+        };
         // Without the engine's thread the job comes back and its reply answers for itself.
         drop(commands.send(Command::Submit(Box::new(job))));
     }

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::facts::Tokens;
+use super::kept::Scope;
 use super::prepare::Job;
 use super::reply::Reply;
 use crate::guide::{Allowed, Desk, Guided};
@@ -31,11 +32,16 @@ pub(crate) struct Running {
     pub(crate) order: u64,
     /// Prompt and answer.
     pub(crate) tokens: Vec<TokenId>,
-    /// Of these, how many the plugin's state holds.
+    /// Where their state is; `None` = it has not begun.
+    pub(crate) sequence: Option<u32>,
+    /// Of the tokens, how many the plugin's state holds.
     pub(crate) computed: usize,
+    /// With whom it shares state.
+    pub(crate) scope: Scope,
     /// Who asks.
     pub(crate) reply: Reply,
     prompt_tokens: u32,
+    cached_tokens: u32,
     limit: u32,
     made: u32,
     stop: Vec<String>,
@@ -59,11 +65,11 @@ struct Scored {
 }
 
 impl Running {
-    /// Gives a job its slot and says so. What its first token may be is found out while the prompt is computed.
+    /// Gives a job its slot. What its first token may be is found out while the prompt is computed.
     pub(crate) fn start(job: Job, order: u64, desk: &Desk) -> Self {
-        let Job { prompt, limit, sampling, logprobs, stop, ignore_eos, guide, control_text, prompt_logprobs, mut reply, arrived, .. } = job;
-        let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
-        reply.event(Event::Started { prompt_tokens });
+        let Job {
+            prompt, limit, sampling, logprobs, stop, ignore_eos, guide, control_text, prompt_logprobs, scope, reply, arrived, ..
+        } = job;
         Self {
             order,
             control_text,
@@ -74,10 +80,13 @@ impl Running {
             }),
             sampler: Sampler::new(sampling, logprobs, &prompt),
             answer: Answer::new(&stop),
+            prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
+            cached_tokens: 0,
             tokens: prompt,
+            sequence: None,
             computed: 0,
+            scope,
             reply,
-            prompt_tokens,
             limit,
             made: 0,
             stop,
@@ -86,6 +95,19 @@ impl Running {
             first_batch: None,
             first_token: None,
         }
+    }
+
+    /// It has a sequence, whose state holds the first `shared` tokens already.
+    pub(crate) fn begin(&mut self, sequence: u32, shared: usize) {
+        self.sequence = Some(sequence);
+        self.computed = shared;
+        self.cached_tokens = u32::try_from(shared).unwrap_or(u32::MAX);
+        self.reply.event(Event::Started { prompt_tokens: self.prompt_tokens, cached_tokens: self.cached_tokens });
+    }
+
+    /// The tokens that it may find computed: none where each must have its logits.
+    pub(crate) fn may_be_cached(&self) -> &[TokenId] {
+        if self.scores_prompt() { &[] } else { &self.tokens }
     }
 
     /// Rows that must be computed before the next token; at least 1.
@@ -226,7 +248,7 @@ impl Running {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         Event::Finished(Finished {
             reason,
-            usage: Usage { prompt_tokens: self.prompt_tokens, completion_tokens: self.made },
+            usage: Usage { prompt_tokens: self.prompt_tokens, cached_tokens: self.cached_tokens, completion_tokens: self.made },
             timings: Timings {
                 queue_us: micros(first_batch - self.arrived),
                 prefill_us: micros(first_token - first_batch),

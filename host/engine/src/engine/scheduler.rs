@@ -1,7 +1,7 @@
 //! The engine's thread: admits requests into slots, computes batch after batch, and never stops for a reason that only one request has.
 //!
-//! A slot is a sequence of the plugin's session. It is emptied when its request ends, whatever the end, so nothing of one conversation
-//! is ever seen by another. When a step fails or is aborted, the state is brought back to where it agrees with the tokens (see
+//! A request in a slot has a sequence of the plugin's session. What its state is of is known token by token, and another request goes on from it
+//! only as far as its own tokens agree (see [`Kept`]): nothing of one conversation is ever seen by another. When a step fails or is aborted, the state is brought back to where it agrees with the tokens (see
 //! [`Running`]), and the rest goes on. Only a broken plugin or a fault of our own ends all: then every request is told, and the engine
 //! refuses from there on instead of guessing.
 
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::facts::Tokens;
+use super::kept::{Begin, Kept, common};
 use super::pace::{Pace, STEP};
 use super::plan::{Pending, Share, plan};
 use super::prepare::Job;
@@ -35,6 +36,9 @@ const SCORED_ROWS: usize = 256;
 /// How long a first request waits for company: one over this part of its prompt's time, and never longer than that.
 const GATHER_SHARE: u32 = 50;
 const GATHER_MOST: Duration = Duration::from_millis(5);
+
+/// A request waits for an older one that is computing what both begin with, if that saves it so many rows.
+const WORTH_WAITING: usize = 64;
 
 /// What the engine's thread is told.
 pub(crate) enum Command {
@@ -63,8 +67,10 @@ pub(crate) struct Scheduler {
     tokens: Arc<Tokens>,
     inbox: Receiver<Command>,
     waiting: Queue,
-    /// Index = sequence.
     slots: Vec<Option<Running>>,
+    kept: Kept,
+    /// Whether anything is kept.
+    keeps: bool,
     admitted: u64,
     pace: Pace,
     busy: u32,
@@ -77,7 +83,14 @@ pub(crate) struct Scheduler {
 
 impl Scheduler {
     /// With empty slots.
-    pub(crate) fn new(session: Box<dyn Forward>, shared: Arc<Shared>, tokens: Arc<Tokens>, desk: Desk, inbox: Receiver<Command>) -> Self {
+    pub(crate) fn new(
+        session: Box<dyn Forward>,
+        shared: Arc<Shared>,
+        tokens: Arc<Tokens>,
+        desk: Desk,
+        inbox: Receiver<Command>,
+        keeps: bool,
+    ) -> Self {
         let limits = session.limits();
         Self {
             session,
@@ -88,7 +101,9 @@ impl Scheduler {
             tokens,
             inbox,
             waiting: Queue::default(),
-            slots: (0..limits.sequences.max(1)).map(|_| None).collect(),
+            slots: (0..limits.slots.max(1)).map(|_| None).collect(),
+            kept: Kept::new(limits.sequences.max(1), limits.cuttable),
+            keeps,
             admitted: 0,
             pace: Pace::default(),
             busy: 0,
@@ -138,7 +153,7 @@ impl Scheduler {
             self.end_all(&failure);
             return true;
         }
-        let reaped = self.reap();
+        let reaped = self.reap().and_then(|()| self.begin());
         // Who was admitted hears so before the step, not after it.
         self.shared.flush();
         if let Err(error) = reaped.and_then(|()| self.step()) {
@@ -193,6 +208,92 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Gives a sequence to every request that has none yet, the oldest first, unless it is better off when it waits for another.
+    fn begin(&mut self) -> Result<(), EngineError> {
+        let mut new: Vec<usize> =
+            (0..self.slots.len()).filter(|&slot| self.slots[slot].as_ref().is_some_and(|r| r.sequence.is_none())).collect();
+        new.sort_unstable_by_key(|&slot| self.slots[slot].as_ref().map(|running| running.order));
+        for slot in new {
+            let room = (self.limits.context as usize).saturating_sub(self.running_positions());
+            let Some(running) = &self.slots[slot] else { continue };
+            let (prompt, scope) = (running.may_be_cached(), &running.scope);
+            let shares = self.keeps && self.limits.cuttable;
+            let others = || self.slots.iter().flatten().filter(move |other| shares && other.order < running.order);
+            let computed =
+                || others().filter_map(|other| other.sequence.map(|sequence| (sequence, &other.tokens[..other.computed], &other.scope)));
+            if self.keeps {
+                let found = self.kept.found(prompt, scope, computed());
+                let coming = others().filter(|other| other.scope == *scope).map(|other| common(&other.tokens, prompt)).max().unwrap_or(0);
+                if coming >= found + WORTH_WAITING {
+                    continue;
+                }
+            }
+            let (begin, given_up) = self.kept.begin(prompt, scope, computed(), room);
+            for sequence in given_up {
+                self.session.remove(sequence, 0)?;
+            }
+            let (sequence, shared) = match begin {
+                // As many sequences as slots: there is one for each.
+                None => return Err(EngineError::Internal("there is no sequence for a request in a slot".into())),
+                Some(Begin::Empty { sequence }) => (sequence, 0),
+                Some(Begin::TakeOver { sequence, shared, whole }) => {
+                    if !whole {
+                        self.session.remove(sequence, shared as u32)?;
+                    }
+                    (sequence, shared)
+                }
+                Some(Begin::Copy { sequence, source, shared }) => {
+                    self.session.copy(source, sequence, shared as u32)?;
+                    (sequence, shared)
+                }
+            };
+            if let Some(running) = &mut self.slots[slot] {
+                running.begin(sequence, shared);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what is kept until the rows of `shares` fit in beside it. Shared positions are counted more than once: that is too careful, never
+    /// too careless.
+    fn make_room(&mut self, shares: &[Share]) -> Result<(), EngineError> {
+        let rows: usize = shares.iter().map(|share| share.rows).sum();
+        let running = self.running_positions();
+        while running + rows + self.kept.positions() > self.limits.context as usize
+            && let Some(sequence) = self.kept.forget()
+        {
+            self.session.remove(sequence, 0)?;
+        }
+        Ok(())
+    }
+
+    fn running_positions(&self) -> usize {
+        self.slots.iter().flatten().map(|running| running.computed).sum()
+    }
+
+    fn forget_all(&mut self) -> Result<(), EngineError> {
+        while let Some(sequence) = self.kept.forget() {
+            self.session.remove(sequence, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a request's sequence back, with its state if that is `whole`: what `computed` tokens say.
+    fn put_back(&mut self, running: &mut Running, whole: bool) -> Result<(), EngineError> {
+        let Some(sequence) = running.sequence.take() else { return Ok(()) };
+        if !whole || !self.keeps {
+            self.session.remove(sequence, 0)?;
+            self.kept.emptied(sequence);
+            return Ok(());
+        }
+        let mut tokens = std::mem::take(&mut running.tokens);
+        tokens.truncate(running.computed);
+        for sequence in self.kept.keep(sequence, tokens, running.scope.take()) {
+            self.session.remove(sequence, 0)?;
+        }
+        Ok(())
+    }
+
     /// Computes one batch and moves every request that was in it.
     ///
     /// # Errors
@@ -203,6 +304,7 @@ impl Scheduler {
             .iter()
             .enumerate()
             .filter_map(|(slot, running)| running.as_ref().map(|running| (slot, running)))
+            .filter(|(_, running)| running.sequence.is_some())
             .map(|(slot, running)| {
                 let most = if running.scores_prompt() { SCORED_ROWS } else { usize::MAX };
                 Pending { slot, order: running.order, rows: running.pending().min(most) }
@@ -212,11 +314,11 @@ impl Scheduler {
             return Ok(());
         }
         let mut shares = std::mem::take(&mut self.shares);
-        let most = self.limits.batch.max(self.limits.sequences) as usize;
+        let most = self.limits.batch.max(self.limits.slots) as usize;
         // A step must have room for one row of every sequence.
-        let alone = self.pace.rows_alone().max(self.limits.sequences as usize);
+        let alone = self.pace.rows_alone().max(self.limits.slots as usize);
         plan(&pending, most.min(alone), self.pace.rows_per_step(), &mut shares);
-        let result = self.compute(&shares);
+        let result = self.make_room(&shares).and_then(|()| self.compute(&shares));
         self.shares = shares;
         result
     }
@@ -303,7 +405,7 @@ impl Scheduler {
             batch.tokens.extend_from_slice(&running.tokens[running.computed..end]);
             // Positions fit: a request is never longer than the context, which is a u32.
             batch.positions.extend((running.computed..end).map(|position| position as u32));
-            batch.sequences.extend(std::iter::repeat_n(share.slot as u32, share.rows));
+            batch.sequences.extend(std::iter::repeat_n(running.sequence.unwrap_or_default(), share.rows));
             batch.wants_logits.extend((running.computed..end).map(|position| running.wants_logits(position)));
         }
     }
@@ -327,7 +429,7 @@ impl Scheduler {
             if !self.limits.cuttable {
                 running.computed = 0;
             }
-            self.session.remove(share.slot as u32, running.computed as u32)?;
+            self.session.remove(running.sequence.unwrap_or_default(), running.computed as u32)?;
         }
         match fault {
             // The next round takes out who was cancelled and computes the rest again.
@@ -337,6 +439,8 @@ impl Scheduler {
                 std::thread::sleep(retry.clamp(Duration::from_millis(1), BUSY_WAIT));
                 Ok(())
             }
+            // What is kept goes before anybody who is there.
+            Fault::OutOfMemory { .. } | Fault::ContextOverflow { .. } if !self.kept.is_bare() => self.forget_all(),
             fault => {
                 self.busy = 0;
                 tracing::warn!(error = %EngineError::from(fault.clone()), "a batch failed; its newest request ends");
@@ -349,11 +453,12 @@ impl Scheduler {
 
     /// Empties a slot and says the last word to its request.
     fn end(&mut self, slot: usize, event: Event) -> Result<(), EngineError> {
-        let Some(running) = self.slots[slot].take() else { return Ok(()) };
+        let Some(mut running) = self.slots[slot].take() else { return Ok(()) };
         self.shared.active.fetch_sub(1, Ordering::Relaxed);
-        let emptied = self.session.remove(slot as u32, 0);
+        let whole = matches!(event, Event::Finished(_) | Event::Failed(EngineError::Cancelled));
+        let emptied = self.put_back(&mut running, whole);
         running.reply.end(event);
-        Ok(emptied?)
+        emptied
     }
 
     /// The engine is broken: everybody is told.

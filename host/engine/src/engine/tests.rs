@@ -4,4 +4,5 @@ mod answers;
 mod ends;
 mod faults;
 mod prompts;
+mod reuse;
 mod sharing;

@@ -76,13 +76,17 @@ struct Device(Duration, Vec<f32>);
 
 impl Forward for Device {
     fn limits(&self) -> ForwardLimits {
-        ForwardLimits { vocabulary: SIZE, batch: 64, sequences: 8, context: 8 * 1000, cuttable: true }
+        ForwardLimits { vocabulary: SIZE, batch: 64, slots: 8, sequences: 8, context: 8 * 1000, cuttable: true }
     }
 
     fn forward(&mut self, rows: &Rows<'_>) -> Result<&[f32], Fault> {
         std::thread::sleep(self.0);
         self.1.resize(rows.wants_logits.iter().filter(|wanted| **wanted).count() * SIZE as usize, 0.0);
         Ok(&self.1)
+    }
+
+    fn copy(&mut self, _source: u32, _destination: u32, _positions: u32) -> Result<(), Fault> {
+        Ok(())
     }
 
     fn remove(&mut self, _: u32, _: u32) -> Result<(), Fault> {
@@ -96,7 +100,7 @@ fn constrained_answers_are_nearly_as_fast_as_free_ones() {
     let words: Arc<dyn Vocabulary> = Arc::new(Words::new());
     for (step, side_by_side) in [(2, 1), (2, 8), (10, 8)] {
         let device = Device(Duration::from_millis(step), Vec::new());
-        let backend = Backend { session: Some(Box::new(device)), vocabulary: Arc::clone(&words), embed: None, rerank: None };
+        let backend = Backend { session: Some(Box::new(device)), vocabulary: Arc::clone(&words), embed: None, rerank: None, keeps: false };
         let (engine, _) = Engine::start_on(backend).expect("the device starts");
         let rate = |constraint: Option<Constraint>| {
             let request = |seed| GenerateRequest {

@@ -14,7 +14,7 @@ use crate::generation::{End, Part, Parts, Tally};
 /// Writes them.
 pub struct Events {
     head: Head,
-    input_tokens: u64,
+    usage: Usage,
     parts: Parts,
     /// The block that is being filled.
     open: Option<Block>,
@@ -23,8 +23,8 @@ pub struct Events {
 
 impl Events {
     /// Of a message whose prompt has so many tokens.
-    pub fn new(head: Head, input_tokens: u64) -> Self {
-        Self { head, input_tokens, parts: Parts::default(), open: None, index: 0 }
+    pub fn new(head: Head, usage: Usage) -> Self {
+        Self { head, usage, parts: Parts::default(), open: None, index: 0 }
     }
 
     fn tell(&mut self, part: &Part<'_>, out: &mut Frames) {
@@ -60,7 +60,7 @@ impl Writer for Events {
     const CONTENT_TYPE: &'static str = EVENTS;
 
     fn started(&mut self, _: u32, out: &mut Frames) {
-        let message = Message { usage: Usage::begun(self.input_tokens), ..self.head.message() };
+        let message = Message { usage: self.usage, ..self.head.message() };
         out.event("message_start", &json!({"type": "message_start", "message": message}));
     }
 

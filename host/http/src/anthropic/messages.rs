@@ -33,7 +33,7 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
     let prepared = chat::prepare(&app, &*lease, chat).await?;
     let run = chat::start(&app, &lease, prepared).await?;
     let response = if stream {
-        let events = Events::new(head, run.prompt_tokens());
+        let events = Events::new(head, Usage::begun(run.first_prompt()));
         stream::respond(run, events, Arc::clone(&app.metrics))
     } else {
         whole(run, &head).await?
@@ -62,7 +62,7 @@ impl Head {
             content: Vec::new(),
             stop_reason: None,
             stop_sequence: None,
-            usage: Usage::begun(0),
+            usage: Usage::begun((0, 0)),
         }
     }
 

@@ -101,13 +101,13 @@ struct OutputDetails {
 }
 
 impl Usage {
-    /// Before the first token.
-    pub fn begun(input_tokens: u64) -> Self {
+    /// Before the first token. In Anthropic's count what was found is not part of the input.
+    pub fn begun((prompt_tokens, cached_tokens): (u64, u64)) -> Self {
         Self {
-            input_tokens,
-            // Every prompt is computed from its first token.
+            input_tokens: prompt_tokens.saturating_sub(cached_tokens),
+            // Nothing is written on purpose, and nothing is paid for it.
             cache_creation_input_tokens: 0,
-            cache_read_input_tokens: 0,
+            cache_read_input_tokens: cached_tokens,
             output_tokens: 0,
             output_tokens_details: OutputDetails { thinking_tokens: 0 },
         }
@@ -119,7 +119,7 @@ impl From<&Tally> for Usage {
         Self {
             output_tokens: tally.completion_tokens,
             output_tokens_details: OutputDetails { thinking_tokens: tally.reasoning_tokens },
-            ..Self::begun(tally.prompt_tokens)
+            ..Self::begun((tally.prompt_tokens, tally.cached_tokens))
         }
     }
 }

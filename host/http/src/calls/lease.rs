@@ -44,6 +44,7 @@ impl Leased for Held {
 
     fn generate(&self, mut request: GenerateRequest) -> BoxFuture<'_, Result<Events, ApiError>> {
         request.priority = self.call.caller.priority();
+        request.scope = self.call.caller.prefix_scope();
         async move {
             let events = self.call.unless_cancelled(self.lease.generate(request)).await?;
             let answer = Arc::new(Answer(Mutex::new(Some(events))));
@@ -113,7 +114,7 @@ struct Counted {
 impl Counted {
     fn count(&mut self, event: &Event) {
         let now = match event {
-            Event::Started { prompt_tokens } => {
+            Event::Started { prompt_tokens, .. } => {
                 self.call.started();
                 u64::from(*prompt_tokens)
             }

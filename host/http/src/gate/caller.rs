@@ -17,17 +17,18 @@ use crate::keys::Scope;
 pub(crate) struct Caller {
     key: Option<Arc<Key>>,
     scope: Scope,
+    shares_prefixes: bool,
 }
 
 impl Caller {
     /// Somebody with a key.
-    pub(super) fn with(key: Arc<Key>) -> Self {
-        Self { scope: key.scope, key: Some(key) }
+    pub(super) fn with(key: Arc<Key>, shares_prefixes: bool) -> Self {
+        Self { scope: key.scope, key: Some(key), shares_prefixes }
     }
 
     /// Somebody without one, where none is needed.
     pub(super) fn anonymous(scope: Scope) -> Self {
-        Self { key: None, scope }
+        Self { key: None, scope, shares_prefixes: true }
     }
 
     /// The name of the key.
@@ -38,6 +39,11 @@ impl Caller {
     /// Before whom its requests go where requests wait.
     pub(crate) fn priority(&self) -> Priority {
         self.key.as_ref().map_or(Priority::default(), |key| key.priority)
+    }
+
+    /// With whom its requests share what was computed for the same beginning: with those of this key; `None` = with all.
+    pub(crate) fn prefix_scope(&self) -> Option<String> {
+        self.name().filter(|_| !self.shares_prefixes).map(str::to_owned)
     }
 
     /// The books of the key.
@@ -75,7 +81,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     /// A request that no gate let in has no rights.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or(Self { key: None, scope: Scope::Inference }))
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or(Self::anonymous(Scope::Inference)))
     }
 }
 
@@ -85,7 +91,7 @@ mod tests {
     use crate::keys::Limits;
 
     fn caller(name: &str, scope: Scope) -> Caller {
-        Caller::with(Arc::new(Key::new(name, [0; 32], scope, Limits::default())))
+        Caller::with(Arc::new(Key::new(name, [0; 32], scope, Limits::default())), false)
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub(super) struct Keys {
     /// The key of the setting. There is one person behind it, who may do everything.
     fixed: Option<Arc<Key>>,
     file: Option<Arc<Reloaded<KeySet>>>,
+    /// What was computed for one is shared with all.
+    shares_prefixes: bool,
 }
 
 impl Keys {
@@ -64,7 +66,7 @@ impl Keys {
             Some(path) => Some(Reloaded::open("api_keys_file", vec![path.clone()], move |before| read(&path, before))?),
             None => None,
         };
-        Ok(Self { fixed, file })
+        Ok(Self { fixed, file, shares_prefixes: config.share_prefixes })
     }
 
     /// The file, for whoever watches it.
@@ -92,7 +94,7 @@ impl Keys {
             ));
         };
         self.find(&keys::hash(given))
-            .map(Caller::with)
+            .map(|key| Caller::with(key, self.shares_prefixes))
             .ok_or_else(|| ApiError::new(Kind::Unauthorised, "the API key is not one of this server's; check it in your client's settings"))
     }
 

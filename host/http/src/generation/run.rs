@@ -107,6 +107,7 @@ impl Job {
             prompt_logprobs: self.prompt_logprobs,
             // The lease knows whose it is.
             priority: Priority::default(),
+            scope: None,
         })
     }
 }
@@ -162,7 +163,7 @@ pub struct Run {
     own_stops: Vec<String>,
     /// The field that the constraint was made from, if there is one.
     constrained_by: Option<&'static str>,
-    first_prompt: Option<u32>,
+    first_prompt: Option<(u64, u64)>,
     tally: Tally,
     lease: Arc<dyn Leased>,
     metrics: Arc<Metrics>,
@@ -271,14 +272,16 @@ impl Run {
                 };
                 self.ready.push_back((index, Happening::Finished(end)));
             }
-            Event::Started { prompt_tokens } => self.first_prompt = self.first_prompt.or(Some(prompt_tokens)),
+            Event::Started { prompt_tokens, cached_tokens } => {
+                self.first_prompt.get_or_insert((prompt_tokens.into(), cached_tokens.into()));
+            }
             Event::Prefill { .. } | Event::Failed(_) => {}
         }
     }
 
-    /// Tokens of the first prompt, known from the start on.
-    pub fn prompt_tokens(&self) -> u64 {
-        self.first_prompt.map_or(0, u64::from)
+    /// Tokens of the first prompt, and how many of them had been computed before: known from the start on.
+    pub fn first_prompt(&self) -> (u64, u64) {
+        self.first_prompt.unwrap_or_default()
     }
 
     /// Numbers so far.

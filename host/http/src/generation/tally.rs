@@ -7,6 +7,8 @@ use onebit_engine::Finished;
 pub struct Tally {
     /// Tokens of the prompts.
     pub prompt_tokens: u64,
+    /// Of these, tokens that had been computed before.
+    pub cached_tokens: u64,
     /// Tokens of the answers.
     pub completion_tokens: u64,
     /// Of these, tokens of reasoning.
@@ -29,6 +31,7 @@ impl Tally {
         if first_of_prompt {
             // As OpenAI counts: a prompt that gets several answers is paid once.
             self.prompt_tokens += u64::from(usage.prompt_tokens);
+            self.cached_tokens += u64::from(usage.cached_tokens);
         }
         self.completion_tokens += u64::from(usage.completion_tokens);
         self.decoded += u64::from(usage.completion_tokens.saturating_sub(1));

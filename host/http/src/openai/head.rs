@@ -20,7 +20,6 @@ pub struct UsageFields {
 
 #[derive(Debug, Clone, Copy, Serialize)]
 struct PromptDetails {
-    /// Every prompt is computed from its first token.
     cached_tokens: u64,
 }
 
@@ -35,7 +34,7 @@ impl From<&Tally> for UsageFields {
             prompt_tokens: tally.prompt_tokens,
             completion_tokens: tally.completion_tokens,
             total_tokens: tally.prompt_tokens + tally.completion_tokens,
-            prompt_tokens_details: PromptDetails { cached_tokens: 0 },
+            prompt_tokens_details: PromptDetails { cached_tokens: tally.cached_tokens },
             completion_tokens_details: CompletionDetails { reasoning_tokens: tally.reasoning_tokens },
         }
     }

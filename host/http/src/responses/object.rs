@@ -97,10 +97,10 @@ struct Usage {
     total_tokens: u64,
 }
 
-/// Every prompt is computed from its first token.
-#[derive(Debug, Serialize, Default)]
+#[derive(Debug, Serialize)]
 struct InputDetails {
     cached_tokens: u64,
+    /// Nothing is written on purpose, and nothing is paid for it.
     cache_write_tokens: u64,
 }
 
@@ -113,7 +113,7 @@ impl From<&Tally> for Usage {
     fn from(tally: &Tally) -> Self {
         Self {
             input_tokens: tally.prompt_tokens,
-            input_tokens_details: InputDetails::default(),
+            input_tokens_details: InputDetails { cached_tokens: tally.cached_tokens, cache_write_tokens: 0 },
             output_tokens: tally.completion_tokens,
             output_tokens_details: OutputDetails { reasoning_tokens: tally.reasoning_tokens },
             total_tokens: tally.prompt_tokens + tally.completion_tokens,

@@ -16,7 +16,7 @@ use super::script::{Script, ServerHandle, Step, config, finished, greeting, serv
 const PATH: &str = "/v1/completions";
 
 fn endless(_: &GenerateRequest) -> Vec<Step> {
-    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 5 })];
+    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 5, cached_tokens: 0 })];
     steps.push(Step::Event(Event::Delta { text: "word ".into(), tokens: vec![] }));
     steps.push(Step::Hang);
     steps
@@ -87,7 +87,7 @@ async fn a_request_that_has_not_begun_is_cancelled_too() {
 #[tokio::test]
 async fn the_work_ends_at_once_also_where_the_client_does_not_read() {
     let flood = |_: &GenerateRequest| {
-        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1 })];
+        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 })];
         steps.extend((0..100_000).map(|_| Step::Event(Event::Delta { text: "x".repeat(4096), tokens: vec![] })));
         steps
     };
@@ -184,7 +184,7 @@ async fn a_client_that_leaves_takes_its_request_off_the_list() {
 #[tokio::test]
 async fn answers_say_how_they_waited_as_far_as_it_is_known() {
     let late = |_: &GenerateRequest| {
-        let begin = Step::Event(Event::Started { prompt_tokens: 1 });
+        let begin = Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 });
         vec![Step::Wait(Duration::from_millis(120)), begin, finished(1, 1, FinishReason::EndOfGeneration)]
     };
     let server = serve(&Script::new(late).behind(3)).await;

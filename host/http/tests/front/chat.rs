@@ -214,7 +214,7 @@ async fn a_refusal_before_the_first_token_is_a_status_also_for_streams() {
 async fn a_failure_inside_a_stream_is_its_last_event_and_there_is_no_done() {
     let half = |_: &onebit_engine::GenerateRequest| {
         vec![
-            Step::Event(Event::Started { prompt_tokens: 1 }),
+            Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 }),
             Step::Event(Event::Delta { text: "Half".into(), tokens: vec![] }),
             Step::Event(Event::Failed(EngineError::Plugin { status: "DEVICE_LOST".into(), message: "gone".into() })),
         ]
@@ -227,7 +227,7 @@ async fn a_failure_inside_a_stream_is_its_last_event_and_there_is_no_done() {
     // Unstreamed, half an answer is no answer.
     assert_eq!(ask(&Script::new(half), json!({})).await.status, 502);
     // A worker that goes away without a word is a failure too.
-    let silent = |_: &onebit_engine::GenerateRequest| vec![Step::Event(Event::Started { prompt_tokens: 1 })];
+    let silent = |_: &onebit_engine::GenerateRequest| vec![Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 })];
     assert_eq!(ask(&Script::new(silent), json!({})).await.code(), "worker_failed");
 }
 
@@ -249,7 +249,7 @@ async fn a_templates_refusal_is_400_with_its_words_and_no_template_says_what_to_
 #[tokio::test]
 async fn stop_strings_end_as_stop() {
     let stopping = |_: &onebit_engine::GenerateRequest| {
-        vec![Step::Event(Event::Started { prompt_tokens: 1 }), finished(1, 3, FinishReason::StopString("x".into()))]
+        vec![Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 }), finished(1, 3, FinishReason::StopString("x".into()))]
     };
     let json = ask(&Script::new(stopping), json!({"stop": ["x"]})).await.json();
     assert_eq!((&json["choices"][0]["finish_reason"], &json["choices"][0]["message"]["content"]), (&json!("stop"), &json!("")));

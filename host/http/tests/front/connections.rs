@@ -14,7 +14,7 @@ use super::script::{Script, Step, config, greeting, serve, serve_with};
 const PATH: &str = "/v1/completions";
 
 fn endless(_: &GenerateRequest) -> Vec<Step> {
-    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1 })];
+    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 })];
     for _ in 0..100_000 {
         steps.push(Step::Event(Event::Delta { text: "word ".into(), tokens: vec![] }));
         steps.push(Step::Wait(Duration::from_millis(5)));
@@ -84,7 +84,7 @@ async fn a_client_of_http_1_0_gets_no_chunks() {
 async fn an_event_is_sent_when_it_happens_not_when_the_next_one_does() {
     let slow = |_: &GenerateRequest| {
         vec![
-            Step::Event(Event::Started { prompt_tokens: 1 }),
+            Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 }),
             Step::Event(Event::Delta { text: "first".into(), tokens: vec![] }),
             Step::Hang,
         ]
@@ -129,7 +129,7 @@ async fn heads_that_are_too_large_are_refused_and_the_server_lives() {
 #[tokio::test]
 async fn a_client_that_does_not_read_is_let_go() {
     let flood = |_: &GenerateRequest| {
-        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1 })];
+        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 })];
         steps.extend((0..100_000).map(|_| Step::Event(Event::Delta { text: "x".repeat(4096), tokens: vec![] })));
         steps.push(Step::Hang);
         steps
@@ -158,7 +158,7 @@ async fn too_many_connections_wait_and_none_is_lost() {
 #[tokio::test]
 async fn a_shutdown_lets_running_answers_end_and_takes_no_new_ones() {
     let short = |_: &GenerateRequest| {
-        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1 }), Step::Wait(Duration::from_millis(500))];
+        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 }), Step::Wait(Duration::from_millis(500))];
         steps.push(super::script::finished(1, 1, onebit_engine::FinishReason::EndOfGeneration));
         steps
     };

@@ -15,7 +15,7 @@ const PATH: &str = "/v1/completions";
 
 /// Streams for about a second.
 fn steady(_: &GenerateRequest) -> Vec<Step> {
-    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1 })];
+    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 })];
     for _ in 0..10 {
         steps.push(Step::Wait(Duration::from_millis(100)));
         steps.push(Step::Event(Event::Delta { text: "word ".into(), tokens: vec![] }));
@@ -79,7 +79,7 @@ async fn a_connection_that_never_said_a_word_holds_nothing_up() {
 
 #[tokio::test]
 async fn what_runs_can_still_be_seen_and_cancelled() {
-    let script = Script::new(|_| vec![Step::Event(Event::Started { prompt_tokens: 1 }), Step::Hang]);
+    let script = Script::new(|_| vec![Step::Event(Event::Started { prompt_tokens: 1, cached_tokens: 0 }), Step::Hang]);
     let server = serve(&script).await;
     let port = server.port();
     let body = json!({"model": "demo", "prompt": "x", "stream": true}).to_string();

@@ -137,7 +137,8 @@ async fn an_embedding_is_charged_too() {
 }
 
 fn slow(_: &GenerateRequest) -> Vec<Step> {
-    let mut steps = vec![Step::Event(onebit_engine::Event::Started { prompt_tokens: 1 }), Step::Wait(Duration::from_millis(400))];
+    let mut steps =
+        vec![Step::Event(onebit_engine::Event::Started { prompt_tokens: 1, cached_tokens: 0 }), Step::Wait(Duration::from_millis(400))];
     steps.push(super::script::finished(1, 1, onebit_engine::FinishReason::EndOfGeneration));
     steps
 }
@@ -177,7 +178,8 @@ async fn soon(mut done: impl AsyncFnMut() -> bool) {
 async fn a_changed_file_is_taken_over_and_disturbs_nobody() {
     let file = KeyFile::new(&[("old", "inference", ""), ("stays", "inference", "requests_per_minute = 3")]);
     let script = Script::new(|_| {
-        let mut steps = vec![Step::Event(onebit_engine::Event::Started { prompt_tokens: 1 }), Step::Wait(Duration::from_secs(3))];
+        let mut steps =
+            vec![Step::Event(onebit_engine::Event::Started { prompt_tokens: 1, cached_tokens: 0 }), Step::Wait(Duration::from_secs(3))];
         steps.push(super::script::finished(1, 1, onebit_engine::FinishReason::EndOfGeneration));
         steps
     });

@@ -21,6 +21,7 @@ mod malformed;
 mod ollama;
 mod ollama_models;
 mod openapi;
+mod prefixes;
 mod reranking;
 mod responses;
 mod routes;

@@ -27,7 +27,7 @@ fn lines(answer: &Answer) -> Vec<Value> {
 
 fn says(texts: &'static [&'static str]) -> impl Fn(&GenerateRequest) -> Vec<Step> + Send + Sync + 'static {
     move |_| {
-        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 5 })];
+        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 5, cached_tokens: 0 })];
         let delta = |text: &&str| Step::Event(Event::Delta { text: (*text).to_owned(), tokens: vec![TokenOut { id: 1, logprob: None }] });
         steps.extend(texts.iter().map(delta));
         steps.push(finished(5, texts.len() as u32, FinishReason::EndOfGeneration));
@@ -216,7 +216,7 @@ async fn errors_are_a_sentence_and_a_status() {
 async fn a_stream_that_breaks_ends_with_an_error_line() {
     let script = Script::new(|_| {
         vec![
-            Step::Event(Event::Started { prompt_tokens: 5 }),
+            Step::Event(Event::Started { prompt_tokens: 5, cached_tokens: 0 }),
             Step::Event(Event::Delta { text: "Hal".into(), tokens: vec![] }),
             Step::Error(onebit_http::errors::ApiError::new(onebit_http::errors::Kind::WorkerFailed, "it died")),
         ]

@@ -92,7 +92,7 @@ fn details() -> Details {
 
 /// Ends well.
 pub fn finished(prompt_tokens: u32, completion_tokens: u32, reason: FinishReason) -> Step {
-    let usage = Usage { prompt_tokens, completion_tokens };
+    let usage = Usage { prompt_tokens, cached_tokens: 0, completion_tokens };
     let timings = Timings { queue_us: 1_000, prefill_us: 2_000, decode_us: 10_000 };
     Step::Event(Event::Finished(Finished { reason, usage, timings }))
 }
@@ -104,7 +104,7 @@ pub const PIECES: [&str; 4] = ["Hello", " é", "漢", " 😀"];
 pub fn greeting(request: &GenerateRequest) -> Vec<Step> {
     let most = request.max_tokens.map_or(usize::MAX, |most| most as usize);
     let said = PIECES.len().min(most);
-    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 7 })];
+    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 7, cached_tokens: 0 })];
     for piece in &PIECES[..said] {
         let logprob = request.logprobs.map(|k| {
             let top = (0..k).map(|i| (i, format!("alt{i}").into_bytes(), -0.5 - i as f32)).collect();
@@ -119,7 +119,7 @@ pub fn greeting(request: &GenerateRequest) -> Vec<Step> {
 
 /// Says these texts, one token each, and ends.
 pub fn says(texts: &[&str], reason: FinishReason) -> Vec<Step> {
-    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 7 })];
+    let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 7, cached_tokens: 0 })];
     for text in texts {
         steps.push(Step::Event(Event::Delta { text: (*text).to_owned(), tokens: vec![TokenOut { id: 1, logprob: None }] }));
     }

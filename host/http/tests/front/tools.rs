@@ -12,7 +12,7 @@ const PATH: &str = "/v1/chat/completions";
 /// Says these texts, one event each.
 fn says(texts: &'static [&'static str]) -> impl Fn(&GenerateRequest) -> Vec<Step> + Send + Sync + 'static {
     move |_| {
-        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 5 })];
+        let mut steps = vec![Step::Event(Event::Started { prompt_tokens: 5, cached_tokens: 0 })];
         let delta = |text: &&str| Step::Event(Event::Delta { text: (*text).to_owned(), tokens: vec![TokenOut { id: 1, logprob: None }] });
         steps.extend(texts.iter().map(delta));
         steps.push(finished(5, texts.len() as u32, FinishReason::EndOfGeneration));
@@ -125,7 +125,7 @@ async fn one_call_at_a_time_ends_with_the_first() {
     let script = Script::new(|_| {
         let text = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}\n".to_owned();
         vec![
-            Step::Event(Event::Started { prompt_tokens: 5 }),
+            Step::Event(Event::Started { prompt_tokens: 5, cached_tokens: 0 }),
             Step::Event(Event::Delta { text, tokens: vec![] }),
             finished(5, 9, FinishReason::StopString("</tool_call>".into())),
         ]

@@ -53,6 +53,7 @@ pub(super) fn open(
         slots: order.slots,
         batch: None,
         threads: order.threads,
+        prefix_cache: order.prefix_cache,
         options: order.options.clone(),
         plugin: order.plugin_id.clone(),
         plugin_version: order.plugin_version.clone(),

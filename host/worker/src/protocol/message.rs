@@ -69,6 +69,8 @@ pub struct LoadOrder {
     pub slots: u32,
     /// CPU threads; `None` = the plugin's choice.
     pub threads: Option<u32>,
+    /// State of requests that have ended is kept for those that begin alike.
+    pub prefix_cache: bool,
     /// Takes the place of the chat template in the model file.
     pub chat_template: Option<String>,
 }

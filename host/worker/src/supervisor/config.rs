@@ -35,6 +35,8 @@ pub struct SupervisorConfig {
     pub unload_patience: Duration,
     /// How long a worker has between the request to end and SIGTERM, and again until SIGKILL.
     pub stop_patience: Duration,
+    /// State of requests that have ended is kept for those that begin alike.
+    pub prefix_cache: bool,
     /// What the processes of plugins may do.
     pub sandbox: SandboxConfig,
     /// Crashes and backoff.
@@ -56,6 +58,7 @@ impl Default for SupervisorConfig {
             step_stall: Duration::from_secs(120),
             unload_patience: Duration::from_secs(30),
             stop_patience: Duration::from_secs(1),
+            prefix_cache: true,
             sandbox: SandboxConfig::default(),
             restart: RestartPolicy::default(),
         }

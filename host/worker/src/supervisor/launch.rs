@@ -79,7 +79,10 @@ async fn greet_and_load(
     let protocol = |reason: String| End::Error(WorkerError::Protocol { model: spec.model.clone(), reason });
     for frame in [
         encode(&Hello::ours()),
-        encode(&ToWorker::Load { order: Box::new(spec.order(&inner.config.trust)), sandbox: Box::new(inner.config.sandbox.clone()) }),
+        encode(&ToWorker::Load {
+            order: Box::new(spec.order(&inner.config.trust, inner.config.prefix_cache)),
+            sandbox: Box::new(inner.config.sandbox.clone()),
+        }),
     ] {
         let frame = frame.map_err(|error| protocol(error.to_string()))?;
         // A writer that is gone means a worker that is gone; the reader below tells.

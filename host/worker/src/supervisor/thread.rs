@@ -52,9 +52,10 @@ pub(crate) async fn launch(inner: &Arc<Inner>, entry: &Arc<Entry>, load: &Arc<Lo
     let (sender, outcome) = oneshot::channel();
     load.set_progress(0.0);
     let thread = std::thread::Builder::new().name("in-process-load".into()).spawn({
-        let (load, cancel, trust) = (load.clone(), cancel.clone(), inner.config.trust.clone());
+        let (load, cancel) = (load.clone(), cancel.clone());
+        let order = load.spec.order(&inner.config.trust, inner.config.prefix_cache);
         move || {
-            let outcome = load_model(&load.spec.order(&trust), &mut |fraction| load.set_progress(fraction), &cancel);
+            let outcome = load_model(&order, &mut |fraction| load.set_progress(fraction), &cancel);
             // Nobody waits any more: the model is dropped here.
             sender.send(outcome).ok();
         }

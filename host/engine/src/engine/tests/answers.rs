@@ -25,7 +25,7 @@ fn max_tokens_is_exact_from_0_on() {
     for n in 0..6 {
         let said = alone(&toy, ask("abc", n));
         assert_eq!(said.finished().reason, FinishReason::Length);
-        assert_eq!(said.finished().usage, Usage { prompt_tokens: 4, completion_tokens: n });
+        assert_eq!(said.finished().usage, Usage { prompt_tokens: 4, cached_tokens: 0, completion_tokens: n });
         assert_eq!(said.ids(), whole.ids()[..n as usize]);
         assert!(whole.text.starts_with(&said.text));
     }
@@ -51,9 +51,9 @@ fn an_answer_that_fills_the_context_ends_with_length() {
     let toy = Toy { ends: false, ..Toy::new(2, 50) };
     let full = alone(&toy, ask(&"x".repeat(49), 100));
     assert_eq!(full.finished().reason, FinishReason::Length);
-    assert_eq!(full.finished().usage, Usage { prompt_tokens: 50, completion_tokens: 1 });
+    assert_eq!(full.finished().usage, Usage { prompt_tokens: 50, cached_tokens: 0, completion_tokens: 1 });
     let open = alone(&toy, GenerateRequest { max_tokens: None, ..ask("abc", 0) });
-    assert_eq!(open.finished().usage, Usage { prompt_tokens: 4, completion_tokens: 47 });
+    assert_eq!(open.finished().usage, Usage { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 47 });
 }
 
 #[test]
