@@ -1,6 +1,7 @@
 //! The requests that are measured, in words that both servers understand.
 //!
-//! Prompts are token ids, so that both compute exactly as many; each round has its own, so that no prefix cache answers.
+//! Prompts are token ids, so that both compute exactly as many; each round has its own, so that no prefix cache
+//! answers where none is meant to.
 
 use std::time::Instant;
 
@@ -93,13 +94,29 @@ pub fn first_token_ms(server: &Server, count: usize, round: u32) -> Result<f64> 
     Ok((watch(server, &request)?.first - since).as_secs_f64() * 1e3)
 }
 
+/// The same, of the prompt that [`first_token_ms`] sent in this round and `more` tokens behind it.
+pub fn next_turn_ms(server: &Server, count: usize, more: usize, round: u32) -> Result<f64> {
+    let prompt = [tokens(count, 2000 + round), tokens(more, 4000 + round)].concat();
+    let since = Instant::now();
+    Ok((watch(server, &body(&prompt, 4, true))?.first - since).as_secs_f64() * 1e3)
+}
+
 /// Tokens a second of all streams together.
 pub fn crowd(server: &Server, streams: u32, count: u32, round: u32) -> Result<f64> {
+    together(server, streams, count, |stream| tokens(16, 3000 + round * 100 + stream))
+}
+
+/// The same, of streams whose prompts begin with the same tokens.
+pub fn crowd_alike(server: &Server, streams: u32, alike: usize, count: u32, round: u32) -> Result<f64> {
+    let instructions = tokens(alike, 5000 + round);
+    together(server, streams, count, |stream| [instructions.clone(), tokens(16, 6000 + round * 100 + stream)].concat())
+}
+
+fn together(server: &Server, streams: u32, count: u32, prompt: impl Fn(u32) -> Vec<u32> + Sync) -> Result<f64> {
+    let prompt = &prompt;
     let since = Instant::now();
     let made: u64 = std::thread::scope(|scope| {
-        let jobs: Vec<_> = (0..streams)
-            .map(|stream| scope.spawn(move || watch(server, &body(&tokens(16, 3000 + round * 100 + stream), count, true))))
-            .collect();
+        let jobs: Vec<_> = (0..streams).map(|stream| scope.spawn(move || watch(server, &body(&prompt(stream), count, true)))).collect();
         jobs.into_iter()
             .map(|job| job.join().map_err(|_| anyhow::anyhow!("a stream's thread panicked"))?.map(|watched| watched.tokens))
             .sum::<Result<u64>>()

@@ -12,6 +12,7 @@ mod peer;
 mod plot;
 mod report;
 mod sandbox;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,6 +64,8 @@ enum Part {
     Sandbox,
     /// What holding an answer to a JSON schema costs.
     Format,
+    /// What the prefix cache is worth, and what it costs.
+    Turns,
     /// The front process.
     Front,
 }
@@ -113,6 +116,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if wanted(Part::Format) {
         measured("what holding an answer to a schema costs", &mut || format::measure(&bench, args.rounds, &mut report))?;
+    }
+    if wanted(Part::Turns) {
+        measured("what the prefix cache is worth", &mut || turns::measure(&bench, args.rounds, &mut report))?;
     }
     if wanted(Part::Front) {
         measured("the front process", &mut || front::measure(&bench, args.cycles, args.rounds, &mut report))?;
