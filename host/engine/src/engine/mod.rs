@@ -16,6 +16,7 @@ mod reply;
 mod rerank;
 mod running;
 mod scheduler;
+mod sequences;
 mod shared;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

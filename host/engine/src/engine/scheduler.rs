@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::facts::Tokens;
-use super::kept::{Begin, Kept, common};
+use super::kept::Kept;
 use super::pace::{Pace, STEP};
 use super::plan::{Pending, Share, plan};
 use super::prepare::Job;
@@ -37,9 +37,6 @@ const SCORED_ROWS: usize = 256;
 const GATHER_SHARE: u32 = 50;
 const GATHER_MOST: Duration = Duration::from_millis(5);
 
-/// A request waits for an older one that is computing what both begin with, if that saves it so many rows.
-const WORTH_WAITING: usize = 64;
-
 /// What the engine's thread is told.
 pub(crate) enum Command {
     /// Compute this.
@@ -59,18 +56,18 @@ struct Batch {
 
 /// The state of the engine's thread.
 pub(crate) struct Scheduler {
-    session: Box<dyn Forward>,
-    limits: ForwardLimits,
+    pub(super) session: Box<dyn Forward>,
+    pub(super) limits: ForwardLimits,
     /// Logits of a row that belong to tokens; the rest is padding.
     vocabulary: usize,
     shared: Arc<Shared>,
     tokens: Arc<Tokens>,
     inbox: Receiver<Command>,
     waiting: Queue,
-    slots: Vec<Option<Running>>,
-    kept: Kept,
+    pub(super) slots: Vec<Option<Running>>,
+    pub(super) kept: Kept,
     /// Whether anything is kept.
-    keeps: bool,
+    pub(super) keeps: bool,
     admitted: u64,
     pace: Pace,
     busy: u32,
@@ -204,92 +201,6 @@ impl Scheduler {
                 self.shared.active.fetch_add(1, Ordering::Relaxed);
                 self.slots[slot] = Some(Running::start(job, self.admitted, &self.desk));
             }
-        }
-        Ok(())
-    }
-
-    /// Gives a sequence to every request that has none yet, the oldest first, unless it is better off when it waits for another.
-    fn begin(&mut self) -> Result<(), EngineError> {
-        let mut new: Vec<usize> =
-            (0..self.slots.len()).filter(|&slot| self.slots[slot].as_ref().is_some_and(|r| r.sequence.is_none())).collect();
-        new.sort_unstable_by_key(|&slot| self.slots[slot].as_ref().map(|running| running.order));
-        for slot in new {
-            let room = (self.limits.context as usize).saturating_sub(self.running_positions());
-            let Some(running) = &self.slots[slot] else { continue };
-            let (prompt, scope) = (running.may_be_cached(), &running.scope);
-            let shares = self.keeps && self.limits.cuttable;
-            let others = || self.slots.iter().flatten().filter(move |other| shares && other.order < running.order);
-            let computed =
-                || others().filter_map(|other| other.sequence.map(|sequence| (sequence, &other.tokens[..other.computed], &other.scope)));
-            if self.keeps {
-                let found = self.kept.found(prompt, scope, computed());
-                let coming = others().filter(|other| other.scope == *scope).map(|other| common(&other.tokens, prompt)).max().unwrap_or(0);
-                if coming >= found + WORTH_WAITING {
-                    continue;
-                }
-            }
-            let (begin, given_up) = self.kept.begin(prompt, scope, computed(), room);
-            for sequence in given_up {
-                self.session.remove(sequence, 0)?;
-            }
-            let (sequence, shared) = match begin {
-                // As many sequences as slots: there is one for each.
-                None => return Err(EngineError::Internal("there is no sequence for a request in a slot".into())),
-                Some(Begin::Empty { sequence }) => (sequence, 0),
-                Some(Begin::TakeOver { sequence, shared, whole }) => {
-                    if !whole {
-                        self.session.remove(sequence, shared as u32)?;
-                    }
-                    (sequence, shared)
-                }
-                Some(Begin::Copy { sequence, source, shared }) => {
-                    self.session.copy(source, sequence, shared as u32)?;
-                    (sequence, shared)
-                }
-            };
-            if let Some(running) = &mut self.slots[slot] {
-                running.begin(sequence, shared);
-            }
-        }
-        Ok(())
-    }
-
-    /// Forgets what is kept until the rows of `shares` fit in beside it. Shared positions are counted more than once: that is too careful, never
-    /// too careless.
-    fn make_room(&mut self, shares: &[Share]) -> Result<(), EngineError> {
-        let rows: usize = shares.iter().map(|share| share.rows).sum();
-        let running = self.running_positions();
-        while running + rows + self.kept.positions() > self.limits.context as usize
-            && let Some(sequence) = self.kept.forget()
-        {
-            self.session.remove(sequence, 0)?;
-        }
-        Ok(())
-    }
-
-    fn running_positions(&self) -> usize {
-        self.slots.iter().flatten().map(|running| running.computed).sum()
-    }
-
-    fn forget_all(&mut self) -> Result<(), EngineError> {
-        while let Some(sequence) = self.kept.forget() {
-            self.session.remove(sequence, 0)?;
-        }
-        Ok(())
-    }
-
-    /// Takes a request's sequence back, with its state if that is `whole`: what `computed` tokens say.
-    fn put_back(&mut self, running: &mut Running, whole: bool) -> Result<(), EngineError> {
-        let Some(sequence) = running.sequence.take() else { return Ok(()) };
-        if !whole || !self.keeps {
-            self.session.remove(sequence, 0)?;
-            self.kept.emptied(sequence);
-            return Ok(());
-        }
-        let mut tokens = std::mem::take(&mut running.tokens);
-        tokens.truncate(running.computed);
-        for sequence in self.kept.keep(sequence, tokens, running.scope.take()) {
-            self.session.remove(sequence, 0)?;
         }
         Ok(())
     }
