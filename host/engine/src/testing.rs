@@ -49,6 +49,8 @@ pub(crate) struct Toy {
     pub(crate) adds_bos: bool,
     /// State is kept for requests to come.
     pub(crate) keeps: bool,
+    /// Copies fail with this, half done.
+    pub(crate) no_copies: Option<Fault>,
 }
 
 /// What the toy does wrong when asked to.
@@ -82,6 +84,7 @@ impl Toy {
             bos: true,
             adds_bos: true,
             keeps: true,
+            no_copies: None,
         }
     }
 
@@ -192,6 +195,10 @@ impl Forward for Session {
         assert!(self.toy.limits.cuttable, "a copy of state that cannot be cut");
         assert!(self.state[destination as usize].is_empty(), "a copy into sequence {destination}, which is not empty");
         self.state[destination as usize] = self.state[source as usize][..positions as usize].to_vec();
+        if let Some(fault) = &self.toy.no_copies {
+            self.state[destination as usize].truncate(positions as usize / 2);
+            return Err(fault.clone());
+        }
         let all: usize = self.state.iter().map(Vec::len).sum();
         assert!(all <= self.toy.limits.context as usize, "{all} positions in a context of {}", self.toy.limits.context);
         Ok(())

@@ -72,7 +72,7 @@ pub(crate) fn facts(
     embed: Option<EmbedLimits>,
     rerank: Option<RerankLimits>,
 ) -> ModelFacts {
-    let pair = rerank.map_or(0, |limits| limits.max_tokens + limits.joints);
+    let pair = rerank.map_or(0, |limits| limits.max_tokens.saturating_add(limits.joints));
     let at_once = embed.map_or(pair, |limits| limits.max_tokens);
     ModelFacts {
         plugin: String::new(),

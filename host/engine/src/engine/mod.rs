@@ -173,7 +173,7 @@ impl Engine {
             EngineError::Unsupported("the plugin gives no tokenizer for this model; text cannot be generated, embedded or ranked".into())
         })?;
         let (embedder, reranker) = (model.embedder(), model.reranker());
-        let pair = reranker.as_ref().map_or(0, |reranker| reranker.limits().max_tokens + reranker.limits().joints);
+        let pair = reranker.as_ref().map_or(0, |reranker| reranker.limits().max_tokens.saturating_add(reranker.limits().joints));
         let mut context_trained = embedder.as_ref().map_or(pair, |embedder| embedder.limits().max_tokens);
         let mut state_bytes = 0;
         let session = match model.forward() {

@@ -4,6 +4,7 @@ use super::kept::{Begin, common};
 use super::plan::Share;
 use super::running::Running;
 use super::scheduler::Scheduler;
+use crate::backend::Fault;
 use crate::request::EngineError;
 
 /// A request waits for an older one that is computing what both begin with, if that saves it so many rows.
@@ -51,7 +52,16 @@ impl Scheduler {
                 (sequence, shared)
             }
             Some(Begin::Copy { sequence, source, shared }) => {
-                self.session.copy(source, sequence, shared as u32)?;
+                let shared = match self.session.copy(source, sequence, shared as u32) {
+                    Ok(()) => shared,
+                    Err(fault @ Fault::Broken { .. }) => return Err(fault.into()),
+                    // What was to save work must not end it: it is computed again.
+                    Err(fault) => {
+                        tracing::warn!(error = %EngineError::from(fault), "a beginning could not be copied");
+                        self.session.remove(sequence, 0)?;
+                        0
+                    }
+                };
                 (sequence, shared)
             }
         };

@@ -114,6 +114,21 @@ fn what_fails_is_not_kept_and_what_is_kept_goes_before_a_request_fails() {
     assert_eq!((cached(&said), said.ids()), (0, alone(&toy, ask(&prompt, 5)).ids()));
 }
 
+#[test]
+fn a_copy_that_fails_costs_time_and_no_answer() {
+    let refused = Fault::Refused { status: "unsupported".into(), message: "no copies".into() };
+    for fault in [refused, Fault::OutOfMemory { want: 2, free: 1 }] {
+        let toy = Toy { ends: false, no_copies: Some(fault), ..Toy::new(2, 200) };
+        let engine = toy.start();
+        for then in ["a", "b", "c"] {
+            let prompt = format!("{}{then}", "instructions ".repeat(8));
+            let said = Stream::submit(&engine, 1, ask(&prompt, 10)).all();
+            assert_eq!((cached(&said), said.ids()), (0, alone(&toy, ask(&prompt, 10)).ids()));
+        }
+        assert_eq!(engine.gauge().health(), crate::engine::Health::Serving);
+    }
+}
+
 /// A request of the property: which beginning, how much of it, what comes then, and when it is cancelled.
 type Wish = (usize, usize, u8, u32, bool);
 
