@@ -121,9 +121,9 @@ impl Plugin for GgmlPlugin {
         if let Err(refusal) = self.modules.cpu() {
             return Ok(Fit::refused(refusal.reason, refusal.text));
         }
-        let ranks = reranker::ranks(files.first()?, &facts.architecture)?;
-        let ranks = ranks.map_err(|text| (Reason::UnsupportedModel, text));
-        if let Err((reason, text)) = load::examine(&files).and(ranks) {
+        let refused = reranker::refusal(files.first()?, &facts.architecture)?;
+        let refused = refused.map_or(Ok(()), |text| Err((Reason::UnsupportedModel, text)));
+        if let Err((reason, text)) = refused.and_then(|()| load::examine(&files)) {
             answer.verdict = onebit_sdk::Verdict::Refused { reason, text };
         }
         Ok(answer)
@@ -136,6 +136,11 @@ impl Plugin for GgmlPlugin {
             GgufError::Io { .. } | GgufError::Read { .. } => Error::io(error.to_string()),
             _ => Error::corrupt(error.to_string()),
         })?;
+        let first = files.first()?;
+        let architecture = first.architecture().map_err(|error| Error::corrupt(error.to_string()))?;
+        if let Some(text) = reranker::refusal(first, architecture)? {
+            return Err(Error::unsupported(text));
+        }
         progress(0.0);
         let (place, name) = self.place(request.device).map_err(|refusal| Error::device_unavailable(refusal.text))?;
         let threads = request.threads.unwrap_or_else(threads::available).max(1);

@@ -1,5 +1,5 @@
-//! Ranking: a query and a document read together, one score out. For models with a head of one label (BERT, XLM-RoBERTa, ModernBERT and
-//! their like, converted with `pooling_type` rank); the score is the sigmoid of what that head says, as it was trained.
+//! Ranking: a query and a document read together, one score out. For models of BERT's architecture (BERT, XLM-RoBERTa) with a head of one
+//! label, converted with `pooling_type` rank; the score is the sigmoid of what that head says, as it was trained.
 //!
 //! A pair is put together as transformers' tokenizers do it for these families: `start query end [end] document end`, the second `end`
 //! for RoBERTa's family only. In BERT's family everything behind the query's `end` is of the second kind.
@@ -20,6 +20,9 @@ use crate::weights::Weights;
 /// llama.cpp's number for models that rank.
 const RANK: u64 = 4;
 
+/// The architecture whose pairs are known here; others are refused, not guessed at.
+const ARCHITECTURE: &str = "bert";
+
 /// Ranks with a model.
 pub struct GgmlReranker {
     pooled: Pooled,
@@ -34,34 +37,41 @@ struct Joints {
     end: Vec<u32>,
 }
 
-/// Whether the file is of a model that ranks, and one that this plugin computes right; the sentence says why not.
-pub fn ranks(file: &Gguf, architecture: &str) -> Result<Result<bool, String>, Error> {
-    if stated_pooling(file, architecture)? != Some(RANK) {
-        return Ok(Ok(false));
+/// Whether the file is of a model that ranks.
+fn ranks(file: &Gguf, architecture: &str) -> Result<bool, Error> {
+    Ok(stated_pooling(file, architecture)? == Some(RANK))
+}
+
+/// Why a model that ranks would be ranked with wrongly; `None` = it would not. Read from the header, before llama.cpp sees the file.
+pub fn refusal(file: &Gguf, architecture: &str) -> Result<Option<String>, Error> {
+    if !ranks(file, architecture)? {
+        return Ok(None);
     }
-    let head = file.tensor("cls.output.weight").map(|tensor| tensor.shape.get(1).copied().unwrap_or(1));
     let labels = match file.meta(&format!("{architecture}.classifier.output_labels")) {
         Some(onebit_weights::gguf::Value::Array(labels)) => labels.len() as u64,
         _ => 1,
     };
+    let head = file.tensor("cls.output.weight").map(|tensor| tensor.shape.get(1).copied().unwrap_or(1));
     Ok(match head {
-        _ if architecture.starts_with("qwen3") => Err("this model ranks by a prompt, which this plugin does not do".to_owned()),
-        None => Err("this model ranks without the tensor cls.output.weight, which this plugin needs".to_owned()),
-        Some(1) if labels == 1 => Ok(true),
-        Some(n) => Err(format!("this model has a head of {} labels; this plugin ranks with heads of one", n.max(labels))),
+        _ if architecture != ARCHITECTURE => {
+            Some(format!("this plugin ranks with models of the architecture {ARCHITECTURE}, not {architecture}"))
+        }
+        None => Some("this model ranks without the tensor cls.output.weight, which this plugin needs".to_owned()),
+        Some(1) if labels == 1 => None,
+        Some(n) => Some(format!("this model has a head of {} labels; this plugin ranks with heads of one", n.max(labels))),
     })
 }
 
 impl GgmlReranker {
     /// For `weights`; `None` for a model that does not rank, or has no vocabulary.
     pub fn new(weights: &Arc<Weights>, path: &Path, file: &Gguf, tokenizer: Option<&GgmlTokenizer>) -> Result<Option<Self>, Error> {
-        if !ranks(file, &weights.facts.architecture)?.map_err(Error::unsupported)? {
-            return Ok(None);
-        }
-        let Some(tokenizer) = tokenizer else { return Ok(None) };
+        let Some(tokenizer) = tokenizer.filter(|_| matches!(ranks(file, &weights.facts.architecture), Ok(true))) else { return Ok(None) };
         let vocabulary = tokenizer.vocabulary();
         let start: Vec<u32> = vocabulary.bos.filter(|_| vocabulary.adds_bos).into_iter().collect();
         let end: Vec<u32> = vocabulary.eos.filter(|_| vocabulary.adds_eos).into_iter().collect();
+        if start.is_empty() || end.is_empty() {
+            return Err(Error::unsupported("the vocabulary of this model does not say what stands around a pair of texts"));
+        }
         let mut middle = end.clone();
         middle.extend(tokenizer.second_separator());
         let joints = (start.len() + middle.len() + end.len()) as u32;

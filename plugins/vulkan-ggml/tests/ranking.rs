@@ -101,18 +101,25 @@ fn vectors_of_a_text_are_made_with_its_start_and_its_end() {
 fn models_that_would_be_ranked_wrong_are_refused_with_the_reason() {
     let _turn = turn();
     let good = Bert::new(Family::Bert, RANK, false).gguf();
-    // Names of the same length keep the file whole.
-    let headless = replace(&good, b"cls.output.weight", b"cls.outpat.weight");
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("headless.gguf");
-    std::fs::write(&path, headless).expect("a file");
-    let fit = plugin().fit(&path, &TestDevice::cpu(), 64).expect("judged");
-    assert!(!fit.usable, "{}", fit.text);
-    let refused = plugin().open(&path, &TestDevice::cpu(), &[], None, &mut |_| {}).err().expect("refused");
-    assert!([ONEBIT_UNSUPPORTED, ONEBIT_CORRUPT_MODEL].contains(&refused.code), "{refused:?}");
+    let path = folder.path().join("odd.gguf");
+    // Names of the same length keep the file whole.
+    for (what, with, reason) in [("cls.output.weight", "cls.outpat.weight", "cls.output.weight"), ("bert", "burt", "not burt")] {
+        std::fs::write(&path, replace(&good, what.as_bytes(), with.as_bytes())).expect("a file");
+        let fit = plugin().fit(&path, &TestDevice::cpu(), 64).expect("judged");
+        assert!(!fit.usable && fit.reason == ONEBIT_REASON_UNSUPPORTED_MODEL && fit.text.contains(reason), "{}", fit.text);
+        let refused = plugin().open(&path, &TestDevice::cpu(), &[], None, &mut |_| {}).err().expect("refused");
+        assert!(refused.code == ONEBIT_UNSUPPORTED && refused.message.contains(reason), "{refused:?}");
+    }
 }
 
+/// With `with`, which is as long, everywhere in the place of `what`.
 fn replace(bytes: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
-    let at = bytes.windows(what.len()).position(|window| window == what).expect("it is there");
-    [&bytes[..at], with, &bytes[at + with.len()..]].concat()
+    let mut bytes = bytes.to_vec();
+    for at in 0..=bytes.len() - what.len() {
+        if bytes[at..].starts_with(what) {
+            bytes[at..at + with.len()].copy_from_slice(with);
+        }
+    }
+    bytes
 }
