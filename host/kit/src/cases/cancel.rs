@@ -191,7 +191,11 @@ fn embed(bench: &Bench) -> Outcome {
 
 fn rerank(bench: &Bench) -> Outcome {
     let reranker = bench.model()?.reranker().ok_or_else(|| Stop::Skipped("this model has no onebit.rerank/1".into()))?;
-    text_calls(bench, "ranking", reranker.limits().max_tokens - 1, |text, flag| reranker.rerank_unchecked(&text[..1], text, flag))
+    let most = reranker.limits().max_tokens - 1;
+    if most == 0 {
+        return Err(Stop::Skipped("this model reads one token at a time".into()));
+    }
+    text_calls(bench, "ranking", most, |text, flag| reranker.rerank_unchecked(&text[..1], text, flag))
 }
 
 /// Cancels a call that reads a text of up to `most` tokens.

@@ -1,6 +1,6 @@
 //! Texts to vectors.
 
-use onebit_loader::{Embedder, Encode, Status};
+use onebit_loader::{Embedder, Encode, PluginError, Status};
 
 use super::open::typed;
 use crate::bench::Bench;
@@ -78,6 +78,15 @@ fn alone(bench: &Bench) -> Outcome {
     Ok(())
 }
 
+/// The refusal of what is one token too long.
+pub(super) fn too_long(what: &str, error: &PluginError, most: u32) -> Outcome {
+    typed(&format!("{what} that is too long"), error, &[Status::CONTEXT_OVERFLOW])?;
+    let numbers = (error.have, error.need);
+    let right = (u64::from(most), u64::from(most) + 1);
+    ensure!(numbers == right, "reported are have, need = {numbers:?}, not {right:?}");
+    Ok(())
+}
+
 fn refused(bench: &Bench) -> Outcome {
     let embedder = embedder(bench)?;
     let most = embedder.limits().max_tokens;
@@ -87,15 +96,7 @@ fn refused(bench: &Bench) -> Outcome {
         let long: Vec<u32> = text.iter().copied().cycle().take(most as usize + 1).collect();
         match embedder.embed_unchecked(&long, None) {
             Ok(_) => fail!("a text of {} tokens was embedded; the limit is {most}", long.len()),
-            Err(error) => {
-                typed("a text that is too long", &error, &[Status::CONTEXT_OVERFLOW])?;
-                let numbers = (error.have, error.need);
-                ensure!(
-                    numbers == (most.into(), u64::from(most) + 1),
-                    "reported are have, need = {numbers:?}, not {most} and {}",
-                    most + 1
-                );
-            }
+            Err(error) => too_long("a text", &error, most)?,
         }
     }
     for id in [u32::MAX, i32::MAX as u32] {

@@ -2,7 +2,7 @@
 
 use onebit_loader::{Reranker, Status};
 
-use super::embed::{furthest, slices, texts};
+use super::embed::{furthest, slices, texts, too_long};
 use super::open::typed;
 use crate::bench::Bench;
 use crate::case::{Case, Failing, Need, Outcome, Stop, ensure, fail};
@@ -74,15 +74,7 @@ fn refused(bench: &Bench) -> Outcome {
         let long: Vec<u32> = query.iter().copied().cycle().take(most as usize + 1 - query.len()).collect();
         match reranker.rerank_unchecked(&query, &long, None) {
             Ok(_) => fail!("a pair of {} tokens was ranked; the limit is {most}", most + 1),
-            Err(error) => {
-                typed("a pair that is too long", &error, &[Status::CONTEXT_OVERFLOW])?;
-                let numbers = (error.have, error.need);
-                ensure!(
-                    numbers == (most.into(), u64::from(most) + 1),
-                    "reported are have, need = {numbers:?}, not {most} and {}",
-                    most + 1
-                );
-            }
+            Err(error) => too_long("a pair", &error, most)?,
         }
     }
     for id in [u32::MAX, i32::MAX as u32] {
