@@ -1,9 +1,11 @@
 //! Calling cargo: one target folder outside the clone, an environment that does not depend on how xtask itself was started, and the
 //! JSON messages from which `stage` learns where things were built.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -13,7 +15,12 @@ use crate::{paths, process};
 /// `cargo WORDS…` in the clone, with the shared target folder.
 pub fn command(words: &[&str]) -> Result<Command> {
     let target = paths::cargo_target()?;
-    claim(&target, &paths::root())?;
+    // Until this program ends: tests run what was built there.
+    static CLAIM: Mutex<Option<File>> = Mutex::new(None);
+    let mut held = CLAIM.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.is_none() {
+        *held = Some(claim(&target, &paths::root())?);
+    }
     bare(words, &target)
 }
 
@@ -21,20 +28,35 @@ pub fn command(words: &[&str]) -> Result<Command> {
 ///
 /// Cargo does not tell crates of two clones apart: it counts their paths from the workspace's root, and whatever was built after a file was
 /// written counts as built from it. So where another clone built last, the crates of the workspace are built anew. The dependencies, which
-/// take nearly all the time, stay.
-fn claim(target: &Path, clone: &Path) -> Result<()> {
-    let note = target.join("clone");
+/// take nearly all the time, stay. While the claim is held no other clone gets one, and waits.
+fn claim(target: &Path, clone: &Path) -> Result<File> {
+    std::fs::create_dir_all(target)?;
+    let (note, path) = (target.join("clone"), target.join("clone.lock"));
     let clone = clone.as_os_str().as_encoded_bytes();
-    if std::fs::read(&note).is_ok_and(|last| last == clone) {
-        return Ok(());
+    let lock = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    loop {
+        // Shared: several programs of one clone may build and run, cargo keeps them apart.
+        lock.lock_shared()?;
+        if std::fs::read(&note).is_ok_and(|last| last == clone) {
+            return Ok(lock);
+        }
+        lock.unlock()?;
+        if lock.try_lock().is_err() {
+            eprintln!("    another clone uses {}; waiting until it is done", target.display());
+            lock.lock()?;
+        }
+        take_over(target, &note, clone)?;
+        lock.unlock()?;
     }
-    if target.exists() {
+}
+
+fn take_over(target: &Path, note: &Path, clone: &[u8]) -> Result<()> {
+    if ["debug", "release"].iter().any(|profile| target.join(profile).exists()) {
         for profile in ["dev", "release"] {
             process::run(bare(&["clean", "--quiet", "--workspace", "--profile", profile], target)?.stdout(Stdio::null()))?;
         }
     }
-    std::fs::create_dir_all(target)?;
-    std::fs::write(&note, clone).with_context(|| format!("cannot write {}", note.display()))
+    std::fs::write(note, clone).with_context(|| format!("cannot write {}", note.display()))
 }
 
 fn bare(words: &[&str], target: &Path) -> Result<Command> {
@@ -150,11 +172,20 @@ mod tests {
         let target = tempfile::tempdir().unwrap();
         let built = |name: &str| target.path().join("debug/.fingerprint").join(name);
         let build = || ["onebit-sdk-0123456789abcdef", "serde-0123456789abcdef"].map(|name| std::fs::create_dir_all(built(name)).unwrap());
-        claim(target.path(), Path::new("/clones/a")).unwrap();
+        let first = claim(target.path(), Path::new("/clones/a")).unwrap();
         build();
-        claim(target.path(), Path::new("/clones/a")).unwrap();
+        let second = claim(target.path(), Path::new("/clones/a")).unwrap();
         assert!(built("onebit-sdk-0123456789abcdef").exists());
-        claim(target.path(), Path::new("/clones/b")).unwrap();
+        // Another clone waits until both are done.
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| claim(target.path(), Path::new("/clones/b")).unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            drop(first);
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert!(!other.is_finished() && built("onebit-sdk-0123456789abcdef").exists());
+            drop(second);
+            drop(other.join().unwrap());
+        });
         assert!(!built("onebit-sdk-0123456789abcdef").exists() && built("serde-0123456789abcdef").exists());
     }
 
