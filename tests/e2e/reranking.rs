@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "the plugin's own tests use the rest")]
 mod bert;
 
-use bert::{Bert, Family, RANK};
+use bert::{Bert, Family, MEAN, RANK};
 use onebit_tests::MODEL;
 use onebit_tests::client::Client;
 use onebit_tests::server::Home;
@@ -52,6 +52,7 @@ fn documents_are_ranked_as_the_model_ranks_them() {
 fn who_ranks_does_nothing_else_and_who_does_not_says_so() {
     let home = Home::with_model();
     std::fs::write(home.models().join("ranker.gguf"), Bert::new(Family::XlmRoberta, RANK, false).gguf()).unwrap();
+    std::fs::write(home.models().join("embedder.gguf"), Bert::new(Family::Bert, MEAN, false).gguf()).unwrap();
     let server = home.serve();
     let client = server.client();
     let refused = |path: &str, body: Value| {
@@ -66,4 +67,11 @@ fn who_ranks_does_nothing_else_and_who_does_not_says_so() {
     let message = refused("/v1/embeddings", json!({"model": "ranker", "input": "a"}));
     assert!(message.contains("does not embed"), "{message}");
     client.post("/v1/rerank", &json!({"model": "ranker", "query": "cat", "documents": ["mat", {"text": "car"}]})).good();
+    let capabilities = |model: &str| client.post("/api/show", &json!({"model": model})).good()["capabilities"].clone();
+    assert_eq!(
+        (capabilities("ranker"), capabilities("embedder"), capabilities(MODEL)),
+        (json!([]), json!(["embedding"]), json!(["completion", "tools"]))
+    );
+    let vectors = client.post("/api/embed", &json!({"model": "embedder", "input": ["cat", "the moon"]})).good();
+    assert_eq!(vectors["embeddings"].as_array().unwrap().len(), 2);
 }

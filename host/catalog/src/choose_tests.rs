@@ -75,6 +75,7 @@ fn bare() -> ModelEntry {
         parameters: 1,
         vocabulary: 1,
         chat_template: true,
+        purpose: onebit_weights::Purpose::Write,
         licence: None,
     };
     let stamp = Stamp { bytes: 1, modified_ns: 0, inode: 0 };

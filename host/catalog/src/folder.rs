@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use onebit_weights::Gguf;
+use onebit_weights::{Gguf, Purpose};
 use serde::Serialize;
 
 use crate::problem::Problem;
@@ -52,6 +52,9 @@ pub struct Facts {
     pub vocabulary: u64,
     /// Whether the file has a chat template.
     pub chat_template: bool,
+    /// What it was made for; not for people who list models.
+    #[serde(skip)]
+    pub purpose: Purpose,
     /// `general.license`.
     pub licence: Option<String>,
 }
@@ -212,6 +215,7 @@ fn facts(parts: &[Gguf]) -> Result<Facts, onebit_weights::GgufError> {
         parameters: parts.iter().map(Gguf::parameters).fold(0, u64::saturating_add),
         vocabulary: facts.vocabulary,
         chat_template: facts.chat_template.is_some(),
+        purpose: facts.purpose,
         licence: first.text("general.license")?.map(str::to_owned),
     })
 }

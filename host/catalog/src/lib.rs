@@ -50,6 +50,7 @@ pub use keep_alive::KeepAlive;
 pub use keys::{KEYS, Key, Kind};
 pub use manifest::{Chat, Defaults, Isolation, Manifest, Serve};
 pub use names::check as check_name;
+pub use onebit_weights::Purpose;
 pub use plugins::{PluginEntry, Plugins, RefusedPlugin};
 pub use problem::{Problem, Severity};
 pub use settings::Setting;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use onebit_weights::Purpose;
+
 use crate::catalog::CatalogPaths;
 use crate::entry::State;
 use crate::folder::{self, Facts, Known, ModelFile, Stamp};
@@ -66,6 +68,7 @@ fn other_format(manifest: &Manifest, path: &Path, known: &Known<'_>) -> ModelFil
                     parameters: 0,
                     vocabulary: 0,
                     chat_template: false,
+                    purpose: Purpose::Write,
                     licence: manifest.licence.clone(),
                 }),
                 None => problem("is not a GGUF file; its manifest must say `model.format` and `model.architecture`".to_owned()),

@@ -122,6 +122,7 @@ fn card(model: ModelSummary) -> ModelCard {
         licence: model.licence,
         description: model.description,
         chats: model.chat.template.is_some() || facts.is_some_and(|facts| facts.chat_template),
+        purpose: facts.map(|facts| facts.purpose),
     };
     ModelCard { id: model.name, aliases: model.aliases, created, details }
 }

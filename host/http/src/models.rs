@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use onebit_engine::{EmbedRequest, Embeddings, Event, GenerateRequest, ModelFacts, Prompt, Ranking, RerankRequest, TokenId};
-use onebit_worker::{Confinement, KeepAlive, Lifecycle, Recipe};
+use onebit_worker::{Confinement, KeepAlive, Lifecycle, Purpose, Recipe};
 
 use crate::errors::ApiError;
 
@@ -49,6 +49,8 @@ pub struct Details {
     pub description: Option<String>,
     /// It has a chat template.
     pub chats: bool,
+    /// What it was made for; `None` = not known before it is loaded.
+    pub purpose: Option<Purpose>,
 }
 
 /// What a worker is doing.

@@ -23,7 +23,7 @@ pub use death::{Cause, Death, Hang};
 pub use error::WorkerError;
 pub use host::{Host, HostConfig, HostError, LeaseOptions, ModelState, ModelSummary, PluginOutcome, PluginReport};
 /// What models are made of.
-pub use onebit_catalog::{Chat, Defaults, Recipe, ShelfError, Weights, check_name};
+pub use onebit_catalog::{Chat, Defaults, Purpose, Recipe, ShelfError, Weights, check_name};
 pub use onebit_confine::SandboxConfig;
 /// For whoever shows people what workers, plugins and model files say.
 pub use onebit_loader::one_line;

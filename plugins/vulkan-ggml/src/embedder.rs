@@ -19,7 +19,9 @@ pub struct GgmlEmbedder {
 impl GgmlEmbedder {
     /// For `weights`; `None` for a model that ranks instead.
     pub fn new(weights: &Arc<Weights>, file: &Gguf) -> Result<Option<Self>, Error> {
-        let (pooling, name) = match stated_pooling(file, &weights.facts.architecture)? {
+        let key = format!("{}.pooling_type", weights.facts.architecture);
+        let stated = file.unsigned(&key).map_err(|error| Error::corrupt(error.to_string()))?;
+        let (pooling, name) = match stated {
             None | Some(0 | 1) => (sys::LLAMA_POOLING_TYPE_MEAN, "mean"),
             Some(2) => (sys::LLAMA_POOLING_TYPE_CLS, "cls"),
             Some(3) => (sys::LLAMA_POOLING_TYPE_LAST, "last"),
@@ -34,11 +36,6 @@ impl GgmlEmbedder {
             limits: EmbedLimits { dimension, max_tokens: Pooled::most_tokens(weights), pooling: name.to_owned() },
         }))
     }
-}
-
-/// llama.cpp's number of a pooling, as the file says it.
-pub fn stated_pooling(file: &Gguf, architecture: &str) -> Result<Option<u64>, Error> {
-    file.unsigned(&format!("{architecture}.pooling_type")).map_err(|error| Error::corrupt(error.to_string()))
 }
 
 fn scale_to_one(vector: &mut [f32]) {

@@ -121,8 +121,7 @@ impl Plugin for GgmlPlugin {
         if let Err(refusal) = self.modules.cpu() {
             return Ok(Fit::refused(refusal.reason, refusal.text));
         }
-        let refused = reranker::refusal(files.first()?, &facts.architecture)?;
-        let refused = refused.map_or(Ok(()), |text| Err((Reason::UnsupportedModel, text)));
+        let refused = reranker::refusal(files.first()?, &facts).map_or(Ok(()), |text| Err((Reason::UnsupportedModel, text)));
         if let Err((reason, text)) = refused.and_then(|()| load::examine(&files)) {
             answer.verdict = onebit_sdk::Verdict::Refused { reason, text };
         }
@@ -137,8 +136,8 @@ impl Plugin for GgmlPlugin {
             _ => Error::corrupt(error.to_string()),
         })?;
         let first = files.first()?;
-        let architecture = first.architecture().map_err(|error| Error::corrupt(error.to_string()))?;
-        if let Some(text) = reranker::refusal(first, architecture)? {
+        let facts = first.facts().map_err(|error| Error::corrupt(error.to_string()))?;
+        if let Some(text) = reranker::refusal(first, &facts) {
             return Err(Error::unsupported(text));
         }
         progress(0.0);

@@ -9,16 +9,12 @@ use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 use onebit_sdk::{Cancel, Error, RerankLimits, Reranker, Tokenizer};
-use onebit_weights::Gguf;
+use onebit_weights::{Gguf, GgufFacts, Purpose};
 
-use crate::embedder::stated_pooling;
 use crate::kinds::Kinds;
 use crate::pooled::{Pooled, Text};
 use crate::tokenizer::GgmlTokenizer;
 use crate::weights::Weights;
-
-/// llama.cpp's number for models that rank.
-const RANK: u64 = 4;
 
 /// The architecture whose pairs are known here; others are refused, not guessed at.
 const ARCHITECTURE: &str = "bert";
@@ -37,35 +33,31 @@ struct Joints {
     end: Vec<u32>,
 }
 
-/// Whether the file is of a model that ranks.
-fn ranks(file: &Gguf, architecture: &str) -> Result<bool, Error> {
-    Ok(stated_pooling(file, architecture)? == Some(RANK))
-}
-
 /// Why a model that ranks would be ranked with wrongly; `None` = it would not. Read from the header, before llama.cpp sees the file.
-pub fn refusal(file: &Gguf, architecture: &str) -> Result<Option<String>, Error> {
-    if !ranks(file, architecture)? {
-        return Ok(None);
+pub fn refusal(file: &Gguf, facts: &GgufFacts) -> Option<String> {
+    if facts.purpose != Purpose::Rank {
+        return None;
     }
+    let architecture = facts.architecture.as_str();
     let labels = match file.meta(&format!("{architecture}.classifier.output_labels")) {
         Some(onebit_weights::gguf::Value::Array(labels)) => labels.len() as u64,
         _ => 1,
     };
     let head = file.tensor("cls.output.weight").map(|tensor| tensor.shape.get(1).copied().unwrap_or(1));
-    Ok(match head {
+    match head {
         _ if architecture != ARCHITECTURE => {
             Some(format!("this plugin ranks with models of the architecture {ARCHITECTURE}, not {architecture}"))
         }
         None => Some("this model ranks without the tensor cls.output.weight, which this plugin needs".to_owned()),
         Some(1) if labels == 1 => None,
         Some(n) => Some(format!("this model has a head of {} labels; this plugin ranks with heads of one", n.max(labels))),
-    })
+    }
 }
 
 impl GgmlReranker {
     /// For `weights`; `None` for a model that does not rank, or has no vocabulary.
     pub fn new(weights: &Arc<Weights>, path: &Path, file: &Gguf, tokenizer: Option<&GgmlTokenizer>) -> Result<Option<Self>, Error> {
-        let Some(tokenizer) = tokenizer.filter(|_| matches!(ranks(file, &weights.facts.architecture), Ok(true))) else { return Ok(None) };
+        let Some(tokenizer) = tokenizer.filter(|_| weights.facts.purpose == Purpose::Rank) else { return Ok(None) };
         let vocabulary = tokenizer.vocabulary();
         let start: Vec<u32> = vocabulary.bos.filter(|_| vocabulary.adds_bos).into_iter().collect();
         let end: Vec<u32> = vocabulary.eos.filter(|_| vocabulary.adds_eos).into_iter().collect();

@@ -9,4 +9,4 @@
 
 pub mod gguf;
 
-pub use gguf::{GgmlType, Gguf, GgufError, GgufFacts};
+pub use gguf::{GgmlType, Gguf, GgufError, GgufFacts, Purpose};

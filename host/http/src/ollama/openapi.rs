@@ -214,7 +214,7 @@ pub fn show() -> Description {
         .fold(record(""), |answer, name| answer.must(name, text("")))
         .must("details", details())
         .must("model_info", any_object("What its file says of it, under the file's names"))
-        .must("capabilities", list(word(&["completion", "tools"], ""), ""));
+        .must("capabilities", list(word(&["completion", "tools", "embedding"], ""), ""));
     Description::new(TAG, "What is known of one model, without loading it")
         .body("OllamaShowRequest", body)
         .answer("OllamaModel", answer)

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request};
+use onebit_worker::Purpose;
 use serde_json::{Map, Value, json};
 
 use super::models::{details, time};
@@ -37,7 +38,13 @@ pub async fn handle(State(app): State<App>, headers: HeaderMap, request: Request
         info.insert(format!("{architecture}.context_length"), context.into());
     }
     // Every model that chats calls functions: where its template does not know them, the host writes them.
-    let capabilities: &[&str] = if known.chats { &["completion", "tools"] } else { &["completion"] };
+    let capabilities: &[&str] = match known.purpose {
+        Some(Purpose::Embed) => &["embedding"],
+        // Ollama has no word for it.
+        Some(Purpose::Rank) => &[],
+        _ if known.chats => &["completion", "tools"],
+        _ => &["completion"],
+    };
     let said = app.models.said(&card.id)?;
     let (template, system) = (said.chat.template.unwrap_or_default(), said.chat.system.unwrap_or_default());
     let parameters = parameters::write(&said.defaults);

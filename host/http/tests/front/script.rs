@@ -15,7 +15,7 @@ use onebit_engine::{
 use onebit_http::errors::{ApiError, Kind, unknown_model};
 use onebit_http::models::{Defaults, Details, Events, Leased, ModelCard, Said, WorkerPhase, WorkerState};
 use onebit_http::{Arrivals, HttpConfig, Listen, Models, Server};
-use onebit_worker::{Confinement, KeepAlive, Lifecycle, Recipe, UnloadReason};
+use onebit_worker::{Confinement, KeepAlive, Lifecycle, Purpose, Recipe, UnloadReason};
 
 /// ChatML, as the demo model has it.
 pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
@@ -87,6 +87,7 @@ fn details() -> Details {
         licence: Some("Apache-2.0".into()),
         description: None,
         chats: true,
+        purpose: Some(Purpose::Write),
     }
 }
 

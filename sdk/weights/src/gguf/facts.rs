@@ -31,10 +31,38 @@ pub struct GgufFacts {
     pub weights_bytes: u64,
     /// `tokenizer.chat_template`.
     pub chat_template: Option<String>,
+    /// What it was made for.
+    pub purpose: Purpose,
     /// Bytes that one position of an f16 attention cache costs over all layers; 0 when the state does not grow.
     pub kv_bytes_per_token_f16: u64,
     /// Bytes of recurrent state (f32) that one sequence costs whatever its length; an upper bound for hybrids.
     pub state_bytes_per_sequence: u64,
+}
+
+/// What a model was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To write text.
+    Write,
+    /// To turn texts into vectors.
+    Embed,
+    /// To say how well documents answer a query.
+    Rank,
+}
+
+impl Purpose {
+    /// llama.cpp's number for the pooling of models that rank.
+    const RANK: u64 = 4;
+
+    fn read(file: &Gguf, arch: &str) -> Result<Self, GgufError> {
+        let pooling = file.unsigned(&format!("{arch}.pooling_type"))?;
+        let causal = file.boolean(&format!("{arch}.attention.causal"))?;
+        Ok(match (pooling, causal) {
+            (Some(Self::RANK), _) => Self::Rank,
+            (_, Some(false)) => Self::Embed,
+            _ => Self::Write,
+        })
+    }
 }
 
 impl Gguf {
@@ -69,6 +97,7 @@ impl Gguf {
             quantisation: self.dominant_type().map_or_else(String::new, |kind| kind.name.to_owned()),
             weights_bytes: self.weights_bytes(),
             chat_template: self.text("tokenizer.chat_template")?.map(str::to_owned),
+            purpose: Purpose::read(self, arch)?,
             kv_bytes_per_token_f16,
             state_bytes_per_sequence: recurrent_state(&number, embedding, &kv_heads, layers)?,
         })

@@ -12,7 +12,7 @@ mod types;
 mod value;
 
 pub use error::GgufError;
-pub use facts::GgufFacts;
+pub use facts::{GgufFacts, Purpose};
 pub use header::{Gguf, HEADER_LIMIT, TensorInfo};
 pub use split::Split;
 pub use types::{GGML_TYPES, GgmlType};
